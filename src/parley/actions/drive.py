@@ -5,7 +5,7 @@ A job that another process owns is watched, and taken over within seconds should
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -32,6 +32,7 @@ class RestReason(StrEnum):
     PAUSED = "paused"  # by the human
     UNCONFINED = "unconfined"  # an agent could not be confined: the job is interrupted, and asks no one
     BROKEN = "broken"  # Parley itself failed in it: the job is interrupted, and the others went on
+    ATTENDED = "attended"  # the engine of `parley serve` owns it, and this process is not needed
 
 
 class Rest(NamedTuple):
@@ -48,11 +49,15 @@ class View(Protocol):
         """Something may have changed."""
 
 
-def drive(engine: Engine, jobs: Sequence[str], view: View, *, stay: bool) -> dict[str, Rest]:
+def drive(
+    engine: Engine, jobs: Sequence[str], view: View, *, stay: bool, attended: Callable[[], bool] = lambda: False
+) -> dict[str, Rest]:
     """Run jobs until each has ended, or can't go on here; how each stands then.
 
     `stay`: wait for the human's answers and for the end of a pause, however long that takes. Without it, a job that
     only the human can bring on is not waited for, also where another process owns it.
+
+    `attended`: whether another process takes over every job of the home: to it, a job that is owned elsewhere is left.
     """
     ended: dict[str, Rest] = {}
     collect_seldom()
@@ -68,7 +73,7 @@ def drive(engine: Engine, jobs: Sequence[str], view: View, *, stay: bool) -> dic
                 continue
             if not goes_on:
                 ended[job] = Rest(RestReason.ENDED)
-            elif not stay and job not in engine.jobs and (how := _rest_elsewhere(engine.world.store, job)):
+            elif job not in engine.jobs and (how := _rest_elsewhere(engine.world.store, job, stay, attended)):
                 ended[job] = Rest(how)
         happened = engine.crank(CRANK_SECONDS if engine.jobs else 0.0)
         if not engine.jobs and watched:
@@ -127,8 +132,12 @@ def _rest(job: OwnedJob) -> RestReason | None:
     return RestReason.WAITING if job.standing.asking else None
 
 
-def _rest_elsewhere(store: Store, job: str) -> RestReason | None:
-    """The same of a job that another process owns, as the bus has it."""
+def _rest_elsewhere(store: Store, job: str, stay: bool, attended: Callable[[], bool]) -> RestReason | None:
+    """Why this process leaves a job that another owns, as the bus has it; None where it stays to take it over."""
+    if attended():
+        return RestReason.ATTENDED
+    if stay:
+        return None
     present = Present(store, job)
     soup = present.soup
     if any(soup.of(Run)) or asks(store.inputs(job)) or any(is_parked(hold) for hold in soup.of(Hold)):

@@ -30,7 +30,7 @@ from parley.bus.slots import slot, tree_slot
 from parley.bus.store import Store
 from parley.engine.values import job_settings
 from parley.engine.values.hold_causes import needs_human
-from parley.engine.values.human_inputs import Unsigned, answered, handled
+from parley.engine.values.human_inputs import HostLostInput, Unsigned, answered, handled, read_or_none
 from parley.engine.values.job_roles import code_of
 from parley.engine.values.job_settings import StandIns
 from parley.engine.values.people import NamedPeople
@@ -74,6 +74,7 @@ class AuditReport:
     unknown: int = 0  # inputs whose signature can't be checked here
     files: FilesReport | None = None  # its workflows' files compared with the bus; None: they were not looked at
     continues: str | None = None  # the job from whose result it began; None: from none
+    lost_hosts: tuple[HostLostInput, ...] = ()  # on which turns could not be ended
 
     @property
     def ok(self) -> bool:
@@ -102,6 +103,7 @@ class AuditReport:
             "findings": [{"table": f.table, "number": f.number, "what": f.what} for f in self.findings],
             "files": self.files.document() if self.files is not None else None,
             "continues": self.continues,
+            "lost_hosts": [{"host": one.host, "turn": one.turn} for one in self.lost_hosts],
         }
 
 
@@ -136,6 +138,7 @@ def render(report: AuditReport) -> list[str]:
         *(f"  {line}" for line in report.confinement.lines()),
         *((f"  the human's answers: {_counted(report.answers)}",) if report.answers else ()),
         *(f"  {line}" for line in report.refusals.lines()),
+        *(f"  {printable(lost.words)}" for lost in report.lost_hosts),
         *(f"  {line}" for line in _signatures(report)),
         *((f"  {_redacted(report.redacted)}",) if report.redacted else ()),
         *(f"  {line}" for line in _files(report.files)),
@@ -244,6 +247,7 @@ def audit(
         unknown=given.unknown,
         files=files,
         continues=given.continues,
+        lost_hosts=given.lost_hosts,
     )
 
 
@@ -272,6 +276,7 @@ class InputFindings:
     unsigned: tuple[AuditFinding, ...] = ()
     unknown: int = 0
     continues: str | None = None  # as the settings of the job say
+    lost_hosts: tuple[HostLostInput, ...] = ()
 
 
 # ---- reading: nothing is taken for granted -------------------------------------------------------
@@ -587,7 +592,15 @@ def _compare_inputs(store: Store, replay: Replay, now: Moment) -> InputFindings:
         what = f"{row.kind!a:.20} in the name of {row.by!a:.60} is not signed with this bus's key: {then}"
         unsigned.append(AuditFinding("inputs", row.number, what))
     continues = _read_settings(now.loaded.row, ContinuedJob).id
-    return InputFindings(Counter(row.by for row in found), tuple(unsigned), unknown, continues)
+    told = (read_or_none(row) for row in now.inputs if store.authentic(row) is not False)
+    lost = tuple(given for given in told if isinstance(given, HostLostInput))
+    return InputFindings(
+        answers=Counter(row.by for row in found),
+        unsigned=tuple(unsigned),
+        unknown=unknown,
+        continues=continues,
+        lost_hosts=lost,
+    )
 
 
 S = TypeVar("S", bound=Struct)

@@ -270,6 +270,10 @@ class Exported:
         """Every turn of the job, in order."""
         return iter(self._of(job, self.rows["turns"]))
 
+    def hosts_of(self, job: str) -> Mapping[str, str]:
+        """No turn of an export is under way."""
+        return {}
+
     def inputs(self, job: str, *, waiting: bool = True) -> list[InputRow]:
         """The job's inputs, in order."""
         return [row for row in self._of(job, self.rows["inputs"]) if not (waiting and row.taken)]

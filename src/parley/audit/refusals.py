@@ -17,7 +17,7 @@ from parley.base.text import fit, printable
 from parley.base.wording import count
 from parley.bus.rows import InputRow, MessageRow, StepRow
 from parley.engine.values import human_inputs
-from parley.engine.values.human_inputs import NotMergedInput, Unsigned
+from parley.engine.values.human_inputs import HostLostInput, NotMergedInput, Unsigned
 from parley.engine.values.message_meta import OutcomeRefused
 from parley.engine.values.step_extra import StepExtra
 from parley.engine.values.step_names import place_of
@@ -108,6 +108,8 @@ class Refusals:
 
     def input(self, row: InputRow, *, signed: bool | None, ended: bool) -> None:
         """Take what a person asked for and did not get; or another program in a person's name, which is not named."""
+        if row.kind == HostLostInput.kind and signed is not False:
+            return  # it asks for nothing
         became, asked = human_inputs.handled(row), fit(row.kind, LONGEST_NAME)
         who, kind, why = fit(row.by, LONGEST_NAME), "input", f"{asked}: {became.words if became is not None else ''}"
         if isinstance(became, Unsigned):

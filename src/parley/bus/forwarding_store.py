@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from parley.bus.rows import Commit, InputRow, JobRow, Loaded, MessageRow, Spent, StepRow, TransactionRow, TurnRow
@@ -94,6 +94,10 @@ class ForwardingStore:
     def turns(self, job: str) -> Iterator[TurnRow]:
         """Every turn of the job."""
         return self._store.turns(job)
+
+    def hosts_of(self, job: str) -> Mapping[str, str]:
+        """Where the job's turns run."""
+        return self._store.hosts_of(job)
 
     def put(self, job: str, kind: str, key: str, time: float, by: str, body: str) -> int:
         """Leave an input."""

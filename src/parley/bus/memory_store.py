@@ -304,6 +304,10 @@ class MemoryStore:
             turns = bus.jobs[job].turns if job in bus.jobs else {}
             return iter([turns[number] for number in sorted(turns)])
 
+    def hosts_of(self, job: str) -> Mapping[str, str]:
+        """Where the job's turns run: none runs on another host."""
+        return {}
+
     def changed(self) -> bool:
         """Whether another process has written since the last call."""
         with (bus := self._open()).lock:

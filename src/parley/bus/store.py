@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -57,6 +57,9 @@ class Store(Protocol):
 
     def turns(self, job: str) -> Iterator[TurnRow]:
         """Every turn of the job, in order."""
+
+    def hosts_of(self, job: str) -> Mapping[str, str]:
+        """Where the job's turns run, or ran last, by turn: of those that were given to other hosts and are not over."""
 
     def put(self, job: str, kind: str, key: str, time: float, by: str, body: str) -> int:
         """Leave an input for the job's owner; its number. Any process may. Duplicate if the key was used."""

@@ -522,6 +522,9 @@ def _add_worker(worker: argparse.ArgumentParser) -> None:
     worker.add_argument(
         "--drain", metavar="SECONDS", default="60", help="how long turns may go on after SIGTERM (default: 60)"
     )
+    worker.add_argument(
+        "--health", metavar="ADDRESS:PORT", help="answer /healthz, /readyz and /metrics there, such as 127.0.0.1:7328"
+    )
     worker.add_argument("--server", metavar="NAME", help="the PostgreSQL server of your settings that has the board")
     worker.add_argument("--bus", metavar="ID", help="whose turns are run, where that server has several boards")
 

@@ -8,6 +8,7 @@ import traceback
 
 from parley.base.documents.node import DocumentError
 from parley.base.json_codec import Unreadable
+from parley.bus.key_files import KeyRefused
 from parley.bus.rows import BusError, LostOwnership, Owned
 from parley.cli import BAD_USE, FAILED
 from parley.ports.decisions import MemoryTrouble
@@ -25,7 +26,7 @@ def explain(error: Exception) -> tuple[str, int]:
         return str(error), BAD_USE
     if isinstance(error, LostOwnership):
         return f"{error}; see how it stands with `parley ls`", FAILED
-    if isinstance(error, Owned | BusError | WorkspaceError | MemoryTrouble):
+    if isinstance(error, Owned | BusError | KeyRefused | WorkspaceError | MemoryTrouble):
         return str(error), FAILED
     if isinstance(error, Unreadable):
         return (

@@ -72,8 +72,10 @@ def decisions(home: Path) -> RecalledDecisions:
 
 def configured_remote() -> Remote | None:
     """The git remote that the user's own settings name for jobs' files; None: there is none."""
-    url = load.read_own(own_settings(), notify=False).hosts.remote
-    return import_module("parley.hosts.mirror.git_remote").Remote(url) if url else None
+    hosts = load.read_own(own_settings(), notify=False).hosts
+    return (
+        import_module("parley.hosts.mirror.git_remote").Remote(hosts.remote, hosts.remote_ca) if hosts.remote else None
+    )
 
 
 def moving_words(remote: str | None) -> str:

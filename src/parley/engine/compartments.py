@@ -12,6 +12,8 @@ import errno
 import traceback
 from collections.abc import Callable, Collection
 
+from msgspec.structs import replace
+
 from parley.base.text import fit, printable, safe_lines
 from parley.bus.rows import BusError
 from parley.engine import recovery
@@ -76,7 +78,9 @@ class Compartments:
         recovery.ask_again(job, world)
         for row in world.store.load(job.id).turns:
             job.forget(row)
+        hosts = world.store.hosts_of(job.id)
         for run in recovery.orphans(job):
+            ran = StepExtra(turn=run.turn, host=hosts.get(run.turn, ""))
             if run.turn in blamed:
                 admission = Admission(run.agent, run.thread)
                 turn = Turn(
@@ -87,9 +91,10 @@ class Compartments:
                     token="",
                     admission=admission,
                 )
-                lose(job, world, turn, StepExtra(turn=run.turn, fault=why))
+                lose(job, world, turn, replace(ran, fault=why))
             else:
-                job.fire("recover", run.agent, run.thread, choice="engine", who=ORCHESTRATOR, time=now)
+                extra = ran if ran.host else None
+                job.fire("recover", run.agent, run.thread, choice="engine", who=ORCHESTRATOR, time=now, extra=extra)
         return job
 
 

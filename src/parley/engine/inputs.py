@@ -19,6 +19,7 @@ from parley.engine.values.human_inputs import (
     Denied,
     Done,
     Handled,
+    HostLostInput,
     Input,
     InterveneInput,
     Late,
@@ -118,6 +119,8 @@ def _carry_out(job: OwnedJob, world: World, row: InputRow, given: Input) -> Hand
             return _resume(job, world, row, given)
         case NameInput():
             return _name(job, given)
+        case HostLostInput():
+            return Done(given.words)
         case NotMergedInput():
             return Denied(given.reason)
         case _:

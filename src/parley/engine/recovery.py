@@ -9,6 +9,7 @@ from parley.engine.owned_job import OwnedJob
 from parley.engine.turn.outcomes import kept_outcome
 from parley.engine.values import message_meta
 from parley.engine.values.message_meta import Observed
+from parley.engine.values.step_extra import StepExtra
 from parley.engine.world import World
 from parley.protocol.molecules import ORCHESTRATOR, Record, Run, Surface, Tombstone, thread_kind
 
@@ -54,9 +55,12 @@ def give_back(job: OwnedJob, world: World) -> None:
     now = world.clock.now()
     for turn in world.store.load(job.id).turns:
         job.forget(turn)
-    for run in orphans(job):
+    found = orphans(job)
+    hosts = world.store.hosts_of(job.id) if found else {}
+    for run in found:
         job.after(run.agent, run.thread).calls = logged_calls(job, world, run)
-        job.fire("recover", run.agent, run.thread, choice="engine", who=ORCHESTRATOR, time=now)
+        ran = StepExtra(turn=run.turn, host=hosts[run.turn]) if run.turn in hosts else None
+        job.fire("recover", run.agent, run.thread, choice="engine", who=ORCHESTRATOR, time=now, extra=ran)
 
 
 def orphans(job: OwnedJob) -> list[Run]:

@@ -16,6 +16,7 @@ from parley.engine.owned_job import OwnedJob
 from parley.engine.turn.question_clone import clone_text
 from parley.engine.values import message_meta
 from parley.engine.values.message_meta import NO_VIEW, Answered, ProxyView, Put, Relayed, Replied, ToProxy
+from parley.engine.values.step_extra import StepExtra
 from parley.engine.world import World
 from parley.ports.decisions import How
 from parley.protocol.conversation import enclosing
@@ -98,7 +99,8 @@ def terminate(job: OwnedJob, world: World, thread: str, why: str = "") -> None:
         who = ORCHESTRATOR
         for rule, kind in _CONSUMERS:
             for molecule in soup.all(kind, here):
-                job.fire(rule, here, molecule.agent, who=who, time=now)
+                ran = _ran(job, world, molecule) if kind is Run else None
+                job.fire(rule, here, molecule.agent, who=who, time=now, extra=ran)
         for proxy in soup.all(Proxy, here):
             job.fire("term-proxy", here, proxy.id, who=who, time=now)
         for asked in soup.all(AskHuman, here):
@@ -121,6 +123,12 @@ def terminate(job: OwnedJob, world: World, thread: str, why: str = "") -> None:
             if surface.workspace == here:
                 job.ask(RetireWorkspace(here))
         job.fire("term-final", here, who=who, time=now)
+
+
+def _ran(job: OwnedJob, world: World, run: Run) -> StepExtra | None:
+    """Where a turn ran that ends with its thread, if it was on another host."""
+    host = world.store.hosts_of(job.id).get(run.turn)
+    return StepExtra(turn=run.turn, host=host) if host else None
 
 
 def _end_record(job: OwnedJob, world: World, thread: str, origin: Origin, why: str) -> None:

@@ -6,19 +6,18 @@ from functools import partial
 
 import psycopg
 
-from parley.bus.postgres.postgres_schema import schema_of
-from parley.bus.postgres.server_address import Address
+from parley.bus.postgres.postgres_schema import board_of, schema_of
+from parley.bus.postgres.server_address import SILENT_SECONDS, Address
 from parley.bus.postgres.server_connection import connect
 from parley.bus.rows import BusError
-from parley.hosts.board import board_of
 from parley.hosts.board_link import Connect
 
 SHOWN = 4  # boards that are named
 
 
-def board_connect(address: Address, schema: str) -> Connect:
-    """How connections to a board are made."""
-    return partial(connect, address, schema)
+def board_connect(address: Address, schema: str, silent_seconds: float = SILENT_SECONDS) -> Connect:
+    """How connections to a board are made; `silent_seconds`: as `connect` has it."""
+    return partial(connect, address, schema, silent_seconds=silent_seconds)
 
 
 def boards(address: Address) -> list[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import psycopg
 
+from parley.bus.postgres.postgres_errors import is_refusal, refused, unreachable
 from parley.bus.rows import BusError
 
 Connect = Callable[[], psycopg.Connection[Any]]  # with autocommit, and the bus's schema as its search path
@@ -17,6 +18,10 @@ Connect = Callable[[], psycopg.Connection[Any]]  # with autocommit, and the bus'
 PATIENCE_SECONDS = 20.0  # that a call waits for a server that is down
 PAUSE_SECONDS = 0.1
 BELL_SECONDS = 1.0  # after which the bell rings though nothing was heard: a notification may be lost with a connection
+
+
+class BoardRefuses(BusError):
+    """The server answers, and does not do what was asked: asking again would end the same way."""
 
 
 class Stopping(Exception):
@@ -34,29 +39,33 @@ class BoardLink:
         self.patience_seconds = patience_seconds
         self._lock = threading.Lock()
         self._open: psycopg.Connection[Any] | None = None
+        self._was_connected = False
         self.stopped = threading.Event()
         self.since = time.monotonic()  # when it was last connected anew
 
     def rows(self, statement: str, given: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """What a statement returns. BusError where the server stays away."""
+        """What a statement returns. BusError where the server stays away, BoardRefuses where it answers and refuses."""
         deadline = time.monotonic() + self.patience_seconds
         while True:
             try:
-                with self._lock:
+                with self._held(deadline):
                     return self._run(statement, given)
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 if self.stopped.is_set():
                     raise Stopping from error
+                if not self._was_connected and is_refusal(error):
+                    raise refused(error, "the board") from error
                 if time.monotonic() > deadline:
-                    raise BusError(f"the board's database can't be reached: {_first_line(error)}") from error
+                    raise unreachable(error, "the board") from error
                 self.stopped.wait(PAUSE_SECONDS)
             except psycopg.Error as error:
-                raise BusError(f"the board's database refuses: {_first_line(error)}") from error
+                raise BoardRefuses(f"the board's database refuses: {_first_line(error)}") from error
 
     def _run(self, statement: str, given: Sequence[Any]) -> list[tuple[Any, ...]]:
         try:
             if self._open is None or self._open.closed:
                 self._open = self._connect()
+                self._was_connected = True
                 self.since = time.monotonic()
             with self._open.cursor() as cursor:
                 cursor.execute(statement, given)
@@ -65,9 +74,21 @@ class BoardLink:
             self._drop()
             raise
 
+    @contextlib.contextmanager
+    def _held(self, deadline: float) -> Iterator[None]:
+        """The connection, for one thread. A call that hangs holds up the others no longer than their own patience."""
+        if not self._lock.acquire(timeout=max(deadline - time.monotonic(), 0.0)):
+            raise psycopg.OperationalError("it does not answer")
+        try:
+            if self.stopped.is_set():
+                raise Stopping
+            yield
+        finally:
+            self._lock.release()
+
     def script(self, text: str) -> None:
         """Run several statements as one transaction."""
-        with self._lock:
+        with self._held(time.monotonic() + self.patience_seconds):
             self._open = self._open or self._connect()
             with self._open.transaction(), self._open.cursor() as cursor:
                 cursor.execute(text)
@@ -115,10 +136,15 @@ class Bell:
         while not self._stopped.is_set():
             with contextlib.suppress(psycopg.Error), contextlib.closing(self._connect()) as connection:
                 connection.execute(psycopg.sql.SQL("LISTEN {}").format(psycopg.sql.Identifier(self._channel)))
+                looked = 0.0  # what was notified before this connection listened may be lost
                 while not self._stopped.is_set():
                     heard = [one.payload for one in connection.notifies(timeout=BELL_SECONDS, stop_after=1)]
                     heard += [one.payload for one in connection.notifies(timeout=0)]
-                    self._ring(heard)
+                    if heard:
+                        self._ring(heard)
+                    if time.monotonic() - looked >= BELL_SECONDS:  # also where notifications never cease
+                        looked = time.monotonic()
+                        self._ring([])
             self._stopped.wait(PAUSE_SECONDS)
 
 

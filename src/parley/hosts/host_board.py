@@ -64,10 +64,14 @@ class HostBoard:
         found = self._link.rows("SELECT * FROM board_heard(%s, %s, %s, %s, %s, %s, %s)", given)
         return [(int(number), str(body)) for number, body in found]
 
-    def mine(self) -> dict[TurnKey, bool]:
-        """Every turn that this worker has claimed: whether it goes on."""
+    def mine(self) -> dict[TurnKey, tuple[bool, int]]:
+        """Every turn that this worker has: whether it goes on, or was cancelled, and which attempt it is."""
         found = self._link.rows("SELECT * FROM board_mine(%s, %s)", self._me)
-        return {TurnKey._make(row[:3]): bool(row[3]) for row in found}
+        return {TurnKey._make(row[:3]): (bool(row[3]), int(row[4])) for row in found}
+
+    def rested(self, job: str) -> int:
+        """How often a job was to rest."""
+        return int(self._link.rows("SELECT board_rested(%s, %s, %s)", (*self._me, job))[0][0])
 
     def end(self, key: TurnKey, attempt: int, how: str, number: int = 0, body: str = "") -> bool:
         """A turn is over, and every process of it gone. False: it is not this worker's any more."""

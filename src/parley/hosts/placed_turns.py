@@ -8,28 +8,36 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from parley.bus.rows import BusError
 from parley.hosts import turn_documents as documents
-from parley.hosts.board import COORDINATORS, OVER, Board, TurnKey, TurnStanding
+from parley.hosts.board import COORDINATORS, OVER, READ_BYTES, Board, BoardEvent, HostRow, TurnKey, TurnStanding, bus_of
 from parley.hosts.board_link import Bell, BoardLink, Connect, Stopping
 from parley.hosts.mirror.mirror_errors import PlaceRefused
 from parley.hosts.mirror.place_mirror import PlaceMirror
 from parley.hosts.placer import Placer
 from parley.hosts.turn_documents import BoardReply, NotReadable
 from parley.hosts.turn_workflow import TurnIds, host_queue, pool_queue
-from parley.ports.turns import Called, Ended, Order, TurnEvent
+from parley.ports.turns import Called, Ended, Order, Progress, Sign, TurnEvent
 from parley.ports.workspaces import WorkspaceError
 from parley.runners.local_turns import queued
 
 ANYWHERE = "any host"  # where a turn is to run, as its row says before it is placed
 LOST_SECONDS = 10.0  # without a sign of life, after which a host counts as lost
+SILENT_SHARE = 0.5  # of that time, after which people are told that a host is silent
 AGAIN_SECONDS = 5.0  # after which a turn that no host has claimed is offered again
+STUCK_SECONDS = 120.0  # after which one that waits while a host has room is offered as if it never was
+CLAIMED_SECONDS = 1800.0  # after which a turn is taken from a host that lives and does not begin it
 LOOK_SECONDS = 0.25  # between two looks at a turn that is being cancelled
+SEEN_SECONDS = 1.0  # that what is known of the hosts is good for
+LOCKED_SECONDS = 0.05  # the same, where a session has it locked
+ENDING_SECONDS = 120.0  # after which a host that lives and does not end a cancelled turn counts as lost
+MOST_GIVEN_BACK = 10  # times in a row; from then on it counts against the turn's agent: no job goes round for ever
 CARRY_AGAIN_SECONDS = 30.0  # after which a turn is tried again whose files could not be carried
+KEEP_SECONDS = 5.0  # for fetching what a turn that was cancelled had written
 CARRIERS = 4  # threads that carry files at once
 
 Key = tuple[str, str]  # a job, and a turn of it
@@ -41,19 +49,36 @@ class _Out:
 
     order: Order
     key: TurnKey
-    inbox: queue.SimpleQueue[str | Ended | None] = field(default_factory=queue.SimpleQueue)  # None: it was cancelled
+    inbox: queue.SimpleQueue[BoardEvent | Ended | None] = field(default_factory=queue.SimpleQueue)  # None: cancelled
     read: int = 0  # the last event that was read from the board
     ids: TurnIds | None = None  # once it was put out
     placed: float = 0.0  # when it was last offered
+    anew: float = 0.0  # when it was last offered as if it never was
+    stood: tuple[str, bool, float] = ("", True, 0.0)  # its state, whether its host lives, and since when
     host: str = ""
+    begun: bool = False  # its host has begun it, and that was told
+    silent: bool = False  # its host shows no sign of life
+    said: str = ""  # what it waits for, as was told
     settled: bool = False  # its end was read
+    cancelled: bool = False
     thread: threading.Thread | None = None
+
+
+class LostTurn(NamedTuple):
+    """A turn that was to be ended, and whose host was lost before it was."""
+
+    key: TurnKey
+    agent: str
+    thread: str
+    host: str
+    why: str  # it counts as lost
 
 
 class PlacedTurns:
     """An adapter of the port Turns. `label_of`: the label of the hosts that may run an order; empty: all may.
 
-    `report` is given lines for the user: about turns whose hosts are lost while they are cancelled.
+    `lost` is told of turns whose hosts are lost while they are cancelled, before the cancelling ends; `report` is given
+    other lines for the user.
     """
 
     def __init__(
@@ -66,17 +91,22 @@ class PlacedTurns:
         roles: Sequence[str] = (),
         lost_seconds: float = LOST_SECONDS,
         report: Callable[[str], None] = lambda line: None,
+        lost: Callable[[LostTurn], None] = lambda turn: None,
         label_of: Callable[[Order], str] = lambda order: "",
     ) -> None:
         self._link = BoardLink(connect)
-        self._board = Board(self._link, schema)
+        self._board = Board(self._link, schema, bus_of(schema))
         self._board.install(lost_seconds, roles)
         self._placer, self._mirror, self._label_of = placer, mirror, label_of
-        self._lost_seconds, self._report = lost_seconds, report
+        self._lost_seconds, self._report, self._lost = lost_seconds, report, lost
         self._lock = threading.Lock()
         self._out: dict[Key, _Out] = {}
+        self._seen: tuple[float, list[HostRow]] = (float("-inf"), [])
+        self._given_back: dict[tuple[str, str, str], int] = {}  # by instance, how often in a row
         self._told: queue.SimpleQueue[tuple[_Out | None, TurnEvent | BusError | None]] = queue.SimpleQueue()
         self._carrying = threading.Semaphore(CARRIERS)
+        self._over: list[Order] = []  # whose refs are still on the remote
+        self._deleting = threading.Lock()
         self._closed = False
         self._bell = Bell(connect, f"{schema}{COORDINATORS}", self._ring)
         self._bell.start()
@@ -130,19 +160,39 @@ class PlacedTurns:
             out = self._out.pop((job, turn), None)
         if out is None:
             return
+        out.cancelled = True  # git is stopped: it may wait for a remote that is gone
         out.inbox.put(None)
-        self._board.cancel(out.key)
+        cancelled = self._cancel(out.key)
         if out.ids is not None:
             self._placer.cancel(out.ids)
         if out.thread is not None:
             out.thread.join()  # it may be putting files where they belong
-        self._settle({out.key: out.order})
+        if cancelled:
+            self._settle({out.key: out.order})
+
+    def _cancel(self, key: TurnKey) -> bool:
+        """End a turn on the board. False, and reported: its host is lost, since its session keeps the turn locked."""
+        begun = time.monotonic()
+        while not self._board.cancel(key):
+            if (waited := time.monotonic() - begun) > 2 * self._lost_seconds:
+                standing = self._board.standings([key]).get(key, _NOWHERE)
+                why = f"its session on the database has kept the turn locked for {waited:.0f} s"
+                self._tell_lost(key, standing, why)
+                return False
+            if waited > self._lost_seconds:
+                self._board.end_sessions(self._lost_seconds)
+            time.sleep(LOCKED_SECONDS)
+        return True
+
+    def _tell_lost(self, key: TurnKey, standing: TurnStanding, why: str) -> None:
+        self._lost(LostTurn(key, standing.agent, standing.thread, host=standing.host, why=why))
 
     def reclaim(self, job: str) -> None:
         """End the turns of a job that an owner which died has put out."""
         orders: dict[TurnKey, Order | None] = {}
         for key in self._board.unfinished(job):
-            self._board.cancel(key)
+            if not self._cancel(key):
+                continue
             with contextlib.suppress(NotReadable):
                 orders[key] = documents.read_order(self._board.document(key))
             orders.setdefault(key, None)
@@ -150,17 +200,19 @@ class PlacedTurns:
 
     def _settle(self, orders: Mapping[TurnKey, Order | None]) -> None:
         """Wait until turns that were cancelled are over; what they have written is kept as on one machine."""
-        waiting = dict(orders)
+        waiting, begun = dict(orders), time.monotonic()
         while waiting:
             self._let_go(list(waiting))
             standings = self._board.standings(waiting)
+            if time.monotonic() - begun > ENDING_SECONDS + 2 * self._lost_seconds:
+                for key in waiting:
+                    standing = standings.get(key, _NOWHERE)
+                    self._tell_lost(key, standing, f"it has not ended the turn for {time.monotonic() - begun:.0f} s")
+                return
             for key in [key for key in waiting if standings.get(key, _NOWHERE).state == OVER]:
                 standing, order = standings.get(key, _NOWHERE), waiting.pop(key)
                 if standing.how == "lost":
-                    said = f"no sign of life of {standing.host} for {self._lost_seconds:g} s"
-                    self._report(
-                        f"{key.job}: the host of turn {key.turn} is lost ({said}): its processes may go on there"
-                    )
+                    self._tell_lost(key, standing, f"no sign of life for {self._lost_seconds:g} s")
                 elif order is not None:
                     self._take_files(key, order)
                 self._board.strip(key)
@@ -173,8 +225,9 @@ class PlacedTurns:
         try:
             shipped = documents.read_event(told[-1].body, key.job, key.turn)[1] if told else None
             if shipped is not None:
+                deadline = time.monotonic() + KEEP_SECONDS
                 with self._carrying:
-                    self._mirror.take_back(order, shipped)
+                    self._mirror.take_back(order, shipped, lambda: time.monotonic() > deadline)
         except (WorkspaceError, NotReadable) as error:
             self._report(f"{key.job}: what turn {key.turn} had written is not kept: {error}")
 
@@ -209,39 +262,85 @@ class PlacedTurns:
         """Something has changed on the board, or a second has passed."""
         with self._lock:
             out = {one.key: one for one in self._out.values() if not one.settled}
+        known = {key for key, one in out.items() if one.ids is not None}  # they are on the board
         if not out or self._closed:
             return
         try:
             if not heard:
                 self._let_go(list(out))
             standings = self._board.standings(out)  # first: what ended a turn is told before it is over
-            for event in self._board.events([(key, one.read) for key, one in out.items()]):
-                one = out[event.key]
-                one.read = event.number
-                one.inbox.put(event.body)
-            for key, standing in standings.items():
-                self._heed(out[key], standing)
+            self._read(out)
+            for key, one in out.items():
+                self._heed(one, standings.get(key, _NOWHERE) if key in known else standings.get(key))
         except BusError as error:
             self._told.put((None, error))  # the engine's to raise: without its database it can do nothing either
         except Stopping:
             return
 
+    def _read(self, out: Mapping[TurnKey, _Out]) -> None:
+        """Hand on all that was told of turns, to their threads."""
+        more = True
+        while more:
+            told = self._board.events([(key, one.read) for key, one in out.items()])
+            for event in told:
+                one = out[event.key]
+                one.read = event.number
+                one.inbox.put(event)
+            more = 4 * sum(len(event.body) for event in told) >= READ_BYTES  # a character has four bytes at most
+
     def _let_go(self, keys: Sequence[TurnKey]) -> None:
         """Give up the claims of lost hosts; not while the database has just come back: no host could show itself."""
-        if time.monotonic() - self._link.since > self._lost_seconds:
+        if self._are_signs_due():
             self._board.let_go(keys)
 
-    def _heed(self, out: _Out, standing: TurnStanding) -> None:
-        if standing.host and standing.state == "begun" and not out.host:
-            out.host = standing.host
-            self._told.put((out, queued(out.order, f"begins on {standing.host}", over=True)))
+    def _are_signs_due(self) -> bool:
+        return time.monotonic() - self._link.since > self._lost_seconds
+
+    def _heed(self, out: _Out, standing: TurnStanding | None) -> None:
+        if standing is None:
+            return  # it is not out yet
+        if standing.state == "begun" and not out.begun:
+            out.begun, out.host = True, standing.host
+            begun = queued(out.order, f"begins on {standing.host}", over=True)
+            self._told.put((out, replace(begun, host=standing.host)))
+        if standing.state == "begun":
+            self._heed_silence(out, standing)
         if standing.state == OVER:
-            out.host, out.settled = standing.host, True
-            if standing.how in _GIVEN_BACK:
-                fault = _GIVEN_BACK[standing.how].format(host=standing.host or "its host")
-                out.inbox.put(out.key.ended(fault, given_back=True))
-        elif standing.state == "open" and out.ids is not None and time.monotonic() - out.placed > AGAIN_SECONDS:
-            self._place(out)
+            self._settled(out, standing.how, standing.host)
+        elif standing.state == "open":
+            if out.ids is not None and time.monotonic() - out.placed > AGAIN_SECONDS:
+                self._place(out)
+        else:
+            self._watch(out, standing)
+
+    @staticmethod
+    def _settled(out: _Out, how: str, host: str) -> None:
+        """It is over. Where its host has told its end, that was put into its inbox before, and this is never read."""
+        out.host, out.settled = host, True
+        fault = _UNTOLD[how].format(host=host or "its host")
+        out.inbox.put(out.key.ended(fault, host=host, given_back=how != "ended"))
+
+    def _watch(self, out: _Out, standing: TurnStanding) -> None:
+        """See that a turn which a host has does not stay there for ever, whatever the host does."""
+        state, lives, since = out.stood
+        now = time.monotonic()
+        if (state, lives) != (standing.state, standing.lives):
+            out.stood = (standing.state, standing.lives, now)
+        elif not lives and now - max(since, self._link.since) > 2 * self._lost_seconds:
+            self._settled(out, "lost", standing.host)  # a session of it keeps the turn locked
+        elif not lives and now - max(since, self._link.since) > self._lost_seconds:
+            self._board.end_sessions(self._lost_seconds)
+        elif state == "claimed" and now - since > CLAIMED_SECONDS:
+            self._board.cancel(out.key)
+            self._settled(out, "claimed", standing.host)
+
+    def _heed_silence(self, out: _Out, standing: TurnStanding) -> None:
+        """Tell of a host that shows no sign of life: its turn's silence is no stall of the agent's."""
+        silent = self._are_signs_due() and standing.silent > self._lost_seconds * SILENT_SHARE
+        if silent is not out.silent:
+            out.silent = silent
+            said = "shows no sign of life" if silent else "shows life again"
+            self._told.put((out, queued(out.order, f"its host {standing.host} {said}", over=not silent)))
 
     # ---- in the turn's own thread ------------------------------------------------------------------
 
@@ -251,26 +350,42 @@ class PlacedTurns:
             self._put_out(out)
             while (told := out.inbox.get()) is not None:
                 event = self._carried(out, told)
-                self._told.put((out, event))
                 if isinstance(event, Ended):
-                    self._board.strip(out.key)
+                    self._told.put((out, self._counted(out.order, event)))
+                    self._board.strip(out.key, warm=not event.fault)
                     break
-            with contextlib.suppress(WorkspaceError), self._carrying:
-                self._mirror.drop(out.order)
+                self._told.put((out, event))
+            self._delete_refs(out.order)
         except WorkspaceError as error:
             self._give_up(out, error)
         except BusError as error:
             self._told.put((None, error))
         except Stopping:
             return
+        except Exception as error:  # noqa: BLE001 - the engine waits for this turn's end
+            with contextlib.suppress(BusError, Stopping):
+                self._told.put((out, self._spoilt(out, f"a fault of Parley's: {type(error).__name__}: {error}")))
+
+    def _delete_refs(self, order: Order) -> None:
+        """Delete what the remote has of a turn that is over, along with the turns that ended while others waited."""
+        with self._lock:
+            self._over.append(order)
+        with self._deleting:
+            with self._lock:
+                over, self._over = self._over, []
+            with contextlib.suppress(WorkspaceError, OSError), self._carrying:  # `parley gc` deletes what stays behind
+                self._mirror.drop(over)
 
     def _put_out(self, out: _Out) -> None:
         order = out.order
         with self._carrying:
-            shipped = self._mirror.send(order)
+            shipped = self._mirror.send(order, lambda: out.cancelled)
         document = documents.order_text(order)
-        self._board.put(out.key, order.agent, order.thread, document, documents.shipped_text(shipped))
         label = self._label_of(order)
+        text = documents.shipped_text(shipped)
+        if not self._board.put(out.key, order.agent, order.thread, document, text, label):
+            out.inbox.put(out.key.ended("its coordinator does not own the job any more", given_back=True))
+            return
         wanted = self._preferred(order, label)
         bus = self._board.schema
         pool = pool_queue(bus, label)
@@ -296,41 +411,93 @@ class PlacedTurns:
     def _place(self, out: _Out) -> None:
         if out.ids is None:
             return
-        out.placed = time.monotonic()
-        self._placer.place(out.ids)
-        if self._placer.trouble and not out.host:
-            self._told.put((out, queued(out.order, f"waits for a host: {self._placer.trouble}")))
+        out.placed = now = time.monotonic()
+        out.anew = out.anew or now
+        if anew := now - out.anew > STUCK_SECONDS and self._has_room(out):
+            out.anew = now
+        self._placer.place(out.ids, anew=anew)
+        if not out.host and (said := self._waits_for(out)) != out.said:
+            out.said = said
+            self._told.put((out, queued(out.order, said)))
 
-    def _carried(self, out: _Out, told: str | Ended) -> TurnEvent:
+    def _waits_for(self, out: _Out) -> str:
+        """What a turn that no host has claimed waits for, for people."""
+        if self._placer.trouble:
+            return f"waits for a host: {self._placer.trouble}"
+        label = self._label_of(out.order)
+        alive = [host for host in self._seen_hosts() if host.lives and not host.draining]
+        if label and not any(label in host.labels for host in alive):
+            return f"waits for a host with the label {label}: none is alive; on one, run parley worker --label {label}"
+        return "waits for a host" if alive else "waits for a host: none is alive; on each, run parley worker"
+
+    def _seen_hosts(self) -> list[HostRow]:
+        """The hosts, as they were seen a moment ago: every turn that waits asks."""
+        if time.monotonic() - self._seen[0] > SEEN_SECONDS:
+            self._seen = (time.monotonic(), self._board.hosts())
+        return self._seen[1]
+
+    def _has_room(self, out: _Out) -> bool:
+        """Whether a host could take a turn: that it waits all the same shows that Temporal's task went astray."""
+        label = self._label_of(out.order)
+        return any(
+            host.lives and not host.draining and host.used < host.slots and (not label or label in host.labels)
+            for host in self._seen_hosts()
+        )
+
+    def _counted(self, order: Order, event: Ended) -> Ended:
+        """An end that counts against no agent, unless hosts have given the turn back too often."""
+        name = (order.job, order.agent, order.thread)
+        if not event.given_back:
+            self._given_back.pop(name, None)
+            return event
+        times = self._given_back[name] = self._given_back.get(name, 0) + 1
+        if times < MOST_GIVEN_BACK:
+            return event
+        return replace(event, given_back=False, fault=f"{event.fault}; hosts have given it back {times} times in a row")
+
+    def _carried(self, out: _Out, told: BoardEvent | Ended) -> TurnEvent:
         """An event of a turn, once the files that go along with it are here."""
         if isinstance(told, Ended):
-            return replace(told, host=out.host)
+            return told
+        out.host = told.host
         try:
-            event, shipped = documents.read_event(told, out.key.job, out.key.turn)
+            event, shipped = documents.read_event(told.body, out.key.job, out.key.turn)
         except NotReadable as error:
             return self._spoilt(out, f"its host {out.host} told what can't be read: {error}")
+        if isinstance(event, Ended) is not bool(told.how):
+            return self._spoilt(out, f"its host {out.host} told an end that is none")
         if isinstance(event, Ended):
-            event = replace(event, epoch=out.key.epoch, host=out.host, given_back=False)
+            event = replace(event, epoch=out.key.epoch, host=out.host, given_back=told.how != "ended")
+        elif isinstance(event, Progress):
+            sign = Sign.PAUSE if event.sign is Sign.QUEUE else event.sign
+            event = replace(event, host="", sign=sign)  # where it runs, and for which host it waits, the board says
         if shipped is not None and isinstance(event, Called | Ended):
             with self._carrying:
-                self._mirror.take_back(out.order, shipped)
+                self._mirror.take_back(out.order, shipped, lambda: out.cancelled)
         return event
 
     def _spoilt(self, out: _Out, fault: str) -> Ended:
-        self._board.cancel(out.key)
+        """Give a turn up: its end is told when no process of it is left."""
+        if self._cancel(out.key):
+            self._settle({out.key: None})
         return out.key.ended(fault, host=out.host)
 
     def _give_up(self, out: _Out, error: WorkspaceError) -> None:
         """The turn's files could not be carried: it is given back, and tried again after a while."""
+        if out.cancelled:
+            return
         with contextlib.suppress(BusError, Stopping):
-            self._board.cancel(out.key)
+            if self._cancel(out.key):
+                self._settle({out.key: None})
         wait = 0.0 if isinstance(error, PlaceRefused) else CARRY_AGAIN_SECONDS  # what is refused is the agent's fault
         event = out.key.ended(str(error), parked_seconds=wait, host=out.host)
         self._told.put((out, event))
 
 
 _NOWHERE = TurnStanding(OVER, "dead", "")
-_GIVEN_BACK = {
+_UNTOLD = {
+    "ended": "its host {host} ended it, and told nothing of its end that can be read",
+    "claimed": "its host {host} took it, and did not begin it for half an hour",
     "lost": "its host {host} was lost: no sign of life",
     "handed back": "its host {host} ended, and gave the turn back",
     "dead": "its host {host} ended it",

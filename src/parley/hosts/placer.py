@@ -37,9 +37,9 @@ class Placer:
         self._connecting = asyncio.Lock()
         self._loop.run_forever()
 
-    def place(self, ids: TurnIds) -> None:
-        """Have a turn placed. Where its workflow runs already, nothing happens."""
-        self._do(self._start(ids))
+    def place(self, ids: TurnIds, *, anew: bool = False) -> None:
+        """Have a turn placed. Where its workflow runs already, nothing happens; `anew`: that one is ended."""
+        self._do(self._start(ids, anew=anew))
 
     def cancel(self, ids: TurnIds) -> None:
         """Tell its host by Temporal that a turn is cancelled: a hint, after it is so on the board."""
@@ -74,14 +74,16 @@ class Placer:
                 self._client = await connect(self._address)
             return self._client
 
-    async def _start(self, ids: TurnIds) -> None:
+    async def _start(self, ids: TurnIds, *, anew: bool) -> None:
         client = await self._connected()
         await client.start_workflow(
             WORKFLOW,
             ids,
             id=ids.workflow_id,
             task_queue=placing_queue(ids.bus),
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            id_conflict_policy=(
+                WorkflowIDConflictPolicy.TERMINATE_EXISTING if anew else WorkflowIDConflictPolicy.USE_EXISTING
+            ),
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             task_timeout=timedelta(seconds=min(LONGEST_TASK_SECONDS, ids.lost_seconds)),
             rpc_timeout=timedelta(seconds=CALL_SECONDS),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -14,8 +16,15 @@ from parley.ports.turns import Called, Ended, Order, Progress, TurnEvent, Waitin
 
 K = TypeVar("K")
 
+MOMENT = 0.001  # seconds: a wait that is over
+
 KINDS: Mapping[str, type[TurnEvent]] = {"called": Called, "progress": Progress, "waiting": Waiting, "ended": Ended}
 _NAMES = {kind: name for name, kind in KINDS.items()}
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+MOST_NUMBER = 2**31 - 1  # of a turn's calls
+LATEST = 32_503_680_000.0  # the year 3000: no time after it is written out
 
 
 class NotReadable(Exception):
@@ -48,8 +57,24 @@ def read_order(text: str) -> Order:
 
 
 def event_text(event: TurnEvent, shipped: Shipped | None = None) -> str:
-    """An event, and the files that go along with it."""
-    return msgspec.json.encode(_Event(_NAMES[type(event)], msgspec.Raw(msgspec.json.encode(event)), shipped)).decode()
+    """An event, and the files that go along with it. How long a turn waits is told, not until when: clocks differ."""
+    if isinstance(event, Waiting) and event.until:
+        event = replace_fields(event, until=max(MOMENT, event.until - time.time()))
+    try:
+        body = msgspec.json.encode(event)
+    except UnicodeEncodeError:  # JSON can't hold a lone surrogate: the coordinator refuses a NUL in its place, as ever
+        body = msgspec.json.encode(_without_surrogates(msgspec.to_builtins(event)))
+    return msgspec.json.encode(_Event(_NAMES[type(event)], msgspec.Raw(body), shipped)).decode()
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return _SURROGATE.sub("\0", value)
+    if isinstance(value, Mapping):
+        return {_without_surrogates(key): _without_surrogates(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_surrogates(one) for one in value]
+    return value
 
 
 def read_event(text: str, job: str, turn: str) -> tuple[TurnEvent, Shipped | None]:
@@ -61,6 +86,10 @@ def read_event(text: str, job: str, turn: str) -> tuple[TurnEvent, Shipped | Non
     event = _read(bytes(found.event).decode(), kind)
     if (event.job, event.turn) != (job, turn):
         raise NotReadable("an event of another turn")
+    if isinstance(event, Called) and not 0 <= event.number <= MOST_NUMBER:
+        raise NotReadable("a call with no number that a call can have")
+    if isinstance(event, Waiting) and event.until > 0:
+        event = replace_fields(event, until=min(time.time() + event.until, LATEST))
     return event, found.shipped
 
 
@@ -87,7 +116,7 @@ def read_shipped(text: str) -> Shipped:
 def _read(text: str, kind: type[K]) -> K:
     try:
         return msgspec.json.decode(text, type=kind, dec_hook=_no_room)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise NotReadable(f"not a {kind.__name__}: {error}") from error
 
 

@@ -10,8 +10,10 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
@@ -19,22 +21,28 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from parley.base.text import cut
 from parley.bus.rows import BusError
 from parley.hosts import turn_documents as documents
 from parley.hosts.board import TurnKey
-from parley.hosts.board_link import Stopping
+from parley.hosts.board_link import BoardRefuses, Stopping
 from parley.hosts.host_board import HostBoard
+from parley.hosts.host_disk import HostDisk, is_full
+from parley.hosts.mirror.mirror_errors import PlaceRefused, RemoteTrouble
 from parley.hosts.mirror.place_mirror import PlaceMirror, Shipped
 from parley.hosts.turn_documents import NotReadable
 from parley.hosts.turn_workflow import BUSY, FAILED, HANDED_BACK
-from parley.ports.turns import Called, Ended, Order, TurnEvent, Turns
+from parley.ports.turns import Called, Ended, Order, Progress, TurnEvent, Turns
 from parley.ports.workspaces import SetUpFailed, WorkspaceError
 
 PUMP_SECONDS = 1.0  # that the pump waits for an event, where nothing wakes it
 TRIES = 3  # of laying a turn's place out, on whichever hosts
 PARKED_SECONDS = 30.0  # after which a turn is tried again that no host could begin
+FAULT_LENGTH = 2000
+LAST_PUSH_SECONDS = 5.0  # for what a turn that is ended has written: the coordinator waits for its end
 SHIPMENTS = 1_000_000  # of one attempt, at most: each has a number of its own
 ENDED, DEAD = "ended", "dead"
+PROGRESS_BYTES = 64 << 20  # of one turn; the signs of life after that are told without their words
 
 
 class WakingTurns(Turns, Protocol):
@@ -61,10 +69,13 @@ class _Running:
         default_factory=queue.SimpleQueue
     )  # None: look for replies
     stop: _Stop | None = None
+    begun: bool = False
     attempt: int = 0
     calls: set[int] = field(default_factory=set)  # that wait for a reply
-    number: int = 0  # of the last event
+    number: int = 0  # of the last event that was told
+    weight: int = 0  # of all that was told, in characters
     shipments: int = 0  # of its files
+    failed: bool = False  # it ended with a fault
 
 
 class TurnHost:
@@ -72,14 +83,19 @@ class TurnHost:
 
     def __init__(self, board: HostBoard, turns: WakingTurns, mirror: PlaceMirror, slots: int) -> None:
         self._board, self._turns, self._mirror, self._slots = board, turns, mirror, slots
+        self.disk = HostDisk(mirror.home)
         self._lock = threading.Lock()
         self._running: dict[TurnKey, _Running] = {}
-        self._draining = False
+        self._draining = self._alone = False
+        self._outcomes: Counter[str] = Counter()
+        self.unconfined = False  # whether the boundary did not hold for the last turn
         self._sessions: dict[
             tuple[str, str, str], str
         ] = {}  # by instance, the handle that its last turn here ended with
+        self._rested: dict[str, int] = {}  # by job, how often it was to rest
         self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._closed = False
+        self.turned = time.monotonic()  # when the pump last went round: it does so every second, unless it hangs
         self._pump = threading.Thread(target=self._run_turns, name="parley-pump", daemon=True)
         self._pump.start()
 
@@ -89,9 +105,16 @@ class TurnHost:
         return len(self._running)
 
     @property
+    def outcomes(self) -> Mapping[str, int]:
+        """What became of the turns that were claimed here and are over."""
+        with self._lock:
+            return dict(self._outcomes)
+
+    @property
     def has_room(self) -> bool:
         """Whether one more turn can be taken."""
-        return not self._draining and len(self._running) < self._slots
+        free = not self._draining and not self._alone and self.disk.has_room
+        return free and len(self._running) < self._slots
 
     def uses(self, job: str) -> bool:
         """Whether a turn of a job is here."""
@@ -116,7 +139,7 @@ class TurnHost:
         for name in heard:
             job, _, turn = name.rpartition("/")
             if not turn:
-                self._do(partial(self._turns.rest, job))
+                self._rest(job)
         with self._lock:
             running = list(self._running.values())
         about = {tuple(name.rsplit("/", 1)) for name in heard}
@@ -124,14 +147,32 @@ class TurnHost:
             if not heard or (one.key.job, one.key.turn) in about:
                 one.told.put(None)
 
-    def look(self) -> None:
-        """End the turns that are this host's no more, or cancelled."""
-        with self._lock:
-            running = list(self._running.values())
-        claimed = self._board.mine() if running else {}
+    def _rest(self, job: str) -> None:
+        """End what is kept ready of a job, if that was asked: any role of the database may notify."""
+        if not any(job == name for name, _, _ in list(self._sessions)):
+            return
+        with contextlib.suppress(BusError, Stopping):
+            if (times := self._board.rested(job)) != self._rested.get(job, 0):
+                self._rested[job] = times
+                self._do(partial(self._turns.rest, job))
+
+    def look(self, board: HostBoard | None = None) -> None:
+        """End the turns that are this host's no more, or cancelled; and give up those that no thread follows.
+
+        Asks by a board of the caller's, if it has one.
+        """
+        board = board or self._board
+        with self._lock:  # before the board is asked: what is claimed meanwhile is not in its answer
+            running = [one for one in self._running.values() if one.attempt]
+        claimed = board.mine()
         for one in running:
-            if one.attempt and not claimed.get(one.key, False):
+            if not claimed.get(one.key, _NOT_MINE)[0]:
                 self._end_one(one, _Stop.CANCELLED)
+        with self._lock:
+            followed = set(self._running)
+        for key, (_, attempt) in claimed.items():
+            if key not in followed:  # the board could not be told when its thread ended
+                board.end(key, attempt, DEAD)
 
     def look_soon(self) -> None:
         """The same, from a thread of its own: the caller must not wait for the database."""
@@ -153,6 +194,23 @@ class TurnHost:
         for one in running:
             self._end_one(one, _Stop.HANDED_BACK)
 
+    def is_alone(self, alone: bool) -> None:
+        """Whether the board is out of reach. Turns that have not begun are left to other hosts then."""
+        self._alone = alone
+        with self._lock:
+            waiting = [one for one in self._running.values() if alone and not one.begun]
+        for one in waiting:
+            _settle(one, FAILED)
+
+    def abandon(self) -> bool:
+        """End all turns' processes though the board can't be told: it is told once it can be. False: none is."""
+        with self._lock:
+            running = [one for one in self._running.values() if one.stop is None]
+        for one in running:
+            self._do(partial(self._turns.cancel, one.key.job, one.key.turn))
+            self._end_one(one, _Stop.HANDED_BACK)
+        return bool(running)
+
     def close(self) -> None:
         """End every process."""
         self._closed = True
@@ -167,8 +225,15 @@ class TurnHost:
 
     # ---- the pump ----------------------------------------------------------------------------------
 
+    def _submit(self, one: _Running, laid: Order) -> None:
+        try:
+            self._turns.submit(laid)
+        except Exception as error:  # noqa: BLE001 - the pump goes on for all other turns
+            one.told.put(one.key.ended(f"{self._board.name} could not begin it: {self.disk.explain(error)}"))
+
     def _run_turns(self) -> None:
         while not self._closed or not self._commands.empty():
+            self.turned = time.monotonic()
             with contextlib.suppress(queue.Empty):
                 while True:
                     self._commands.get_nowait()()
@@ -203,12 +268,37 @@ class TurnHost:
         code = FAILED
         try:
             code = self._run_turn(one)
+        except BoardRefuses as refused:
+            self._cancel_here(one)
+            code = self._spoilt(one, f"what it told can't be taken: {refused}")
         except (BusError, Stopping):
             self._cancel_here(one)  # the board says nothing any more: what it was given is lost
+        except Exception as error:  # noqa: BLE001 - whatever it is, no agent goes on that no thread follows
+            self._cancel_here(one)
+            if is_full(error):
+                code = self._spoilt(one, f"{self._board.name}: {self.disk.full}", HANDED_BACK)
+            else:
+                code = self._spoilt(one, f"a fault of Parley's on {self._board.name}: {type(error).__name__}: {error}")
         finally:
             with self._lock:
                 del self._running[one.key]
-            one.over.set_result(code)
+                if one.attempt:
+                    self._outcomes[_outcome(code, failed=one.failed)] += 1
+            _settle(one, code)
+
+    def _spoilt(self, one: _Running, fault: str, how: str = ENDED) -> str:
+        """The turn can't go on: the coordinator is told, and tries it again."""
+        one.failed = how == ENDED
+        ended = one.key.ended(cut(fault, FAULT_LENGTH))
+        with contextlib.suppress(BusError, Stopping):
+            return self._end(one, how, documents.event_text(ended))
+        return FAILED
+
+    def _given_back(self, one: _Running, error: Exception) -> Ended:
+        """The end of a turn that this host could not bring to its end: it may do better on another."""
+        wait = PARKED_SECONDS if isinstance(error, RemoteTrouble) else 0.0  # no host fares better without the remote
+        said = f"{self._board.name}: {self.disk.explain(error)}"
+        return one.key.ended(said, given_back=True, parked_seconds=wait)
 
     def _run_turn(self, one: _Running) -> str:
         code, claimed = self._board.claim(one.key)
@@ -217,22 +307,26 @@ class TurnHost:
         one.attempt = claimed.attempt
         try:
             order = documents.read_order(claimed.document)
-            laid = self._mirror.lay_out(order, documents.read_shipped(claimed.shipped))
+            laid = self._mirror.lay_out(order, documents.read_shipped(claimed.shipped), lambda: one.stop is not None)
             os.utime(self._mirror.home / "jobs" / order.job)  # when it was last used: the worker tidies by that
         except (WorkspaceError, NotReadable, OSError) as error:
             return self._not_begun(one, error)
         if one.stop is not None or not self._board.begin(one.key, one.attempt):
             return self._end(one, DEAD if one.stop is not _Stop.HANDED_BACK else HANDED_BACK)
+        one.begun = True
         self._rest_if_stale(laid)
-        self._do(partial(self._turns.submit, laid))
+        self._do(partial(self._submit, one, laid))
         return self._forward(one, order, laid)
 
     def _not_begun(self, one: _Running, error: Exception) -> str:
         """The turn's place could not be laid out: another host may fare better; after some tries the engine is told."""
+        if one.stop is not None:
+            return self._end(one, DEAD if one.stop is not _Stop.HANDED_BACK else HANDED_BACK)
         set_up = error if isinstance(error, SetUpFailed) else None
         if (set_up is None and one.attempt < TRIES) or not self._board.begin(one.key, one.attempt):
             return self._end(one, HANDED_BACK)
-        fault = f"{self._board.name} could not begin it: {error}"
+        one.failed = True
+        fault = f"{self._board.name} could not begin it: {self.disk.explain(error)}"
         ended = one.key.ended(fault, parked_seconds=PARKED_SECONDS)
         if set_up is not None:
             ended = replace(one.key.ended(str(error)), hard=True, unconfined=set_up.unconfined)
@@ -263,18 +357,23 @@ class TurnHost:
 
     def _event(self, one: _Running, order: Order, laid: Order, event: TurnEvent) -> str:
         shipped: Shipped | None = None
+        if isinstance(event, Progress) and one.weight > PROGRESS_BYTES:
+            event = replace(event, text="", result="")
         if isinstance(event, Called):
             one.calls.add(event.number)
             if _reads_files(event):
-                with contextlib.suppress(WorkspaceError):  # the coordinator then judges by what it has
-                    shipped = self._give_back(one, order, laid)
+                with contextlib.suppress(WorkspaceError, OSError):  # the coordinator then judges by what it has
+                    shipped = self._give_back(one, order, laid, lambda: one.stop is not None)
         return documents.event_text(event, shipped)
 
     def _tell(self, one: _Running, bodies: Sequence[str]) -> bool:
         if not bodies:
             return True
-        first, one.number = one.number + 1, one.number + len(bodies)
-        return self._board.tell(one.key, one.attempt, first, bodies)
+        if not self._board.tell(one.key, one.attempt, one.number + 1, bodies):
+            return False  # none of them was taken: the turn's end has the next number
+        one.number += len(bodies)
+        one.weight += sum(map(len, bodies))
+        return True
 
     def _hear(self, one: _Running) -> None:
         for number, body in self._board.heard(one.key, one.attempt, sorted(one.calls)):
@@ -286,39 +385,47 @@ class TurnHost:
     def _finish(self, one: _Running, order: Order, laid: Order, event: Ended) -> str:
         """The turn has ended by itself: its files are pushed, then the board takes its end or does not."""
         self._sessions[laid.job, laid.agent, laid.thread] = event.handle
+        shipped: Shipped | None = None
         try:
-            shipped: Shipped | None = self._give_back(one, order, laid)
-        except WorkspaceError as error:
-            shipped, event = None, replace(event, fault=str(error), given_back=True)
+            shipped = self._give_back(one, order, laid, lambda: one.stop is not None)
+        except PlaceRefused as error:  # by what the agent left: it would be refused on any host
+            event = replace(event, fault=str(error))
+        except (WorkspaceError, OSError) as error:
+            event = self._given_back(one, error)
+        one.failed, self.unconfined = bool(event.fault) and not event.given_back, bool(event.unconfined)
         how = HANDED_BACK if event.given_back else ENDED
         return self._end(one, how, documents.event_text(event, shipped))
 
     def _stop(self, one: _Running, order: Order, laid: Order, why: _Stop) -> str:
-        """End the turn's processes; what it has written goes back all the same."""
+        """End the turn's processes; what it has written goes back all the same, unless the remote does not take it."""
         self._cancel_here(one)
         shipped: Shipped | None = None
-        with contextlib.suppress(WorkspaceError):
-            shipped = self._give_back(one, order, laid)
+        deadline = time.monotonic() + LAST_PUSH_SECONDS
+        with contextlib.suppress(WorkspaceError, OSError):
+            shipped = self._give_back(one, order, laid, lambda: time.monotonic() > deadline)
         handed_back = why is _Stop.HANDED_BACK
         fault = f"its host {self._board.name} ended, and gave the turn back" if handed_back else "it was cancelled"
         ended = one.key.ended(fault, given_back=handed_back)
         return self._end(one, HANDED_BACK if handed_back else DEAD, documents.event_text(ended, shipped))
 
-    def _give_back(self, one: _Running, order: Order, laid: Order) -> Shipped:
+    def _give_back(self, one: _Running, order: Order, laid: Order, stop: Callable[[], bool]) -> Shipped:
         """Push the turn's files as they are now: at its end, and where a call is judged by them."""
         one.shipments += 1
-        return self._mirror.give_back(order, laid, one.attempt * SHIPMENTS + one.shipments)
+        return self._mirror.give_back(order, laid, one.attempt * SHIPMENTS + one.shipments, stop)
 
     def _cancel_here(self, one: _Running) -> None:
         self._done(partial(self._turns.cancel, one.key.job, one.key.turn))
 
     def _end(self, one: _Running, how: str, body: str = "") -> str:
-        one.number += 1
-        if self._board.end(one.key, one.attempt, how, one.number, body):
+        number = one.number + 1
+        if self._board.end(one.key, one.attempt, how, number, body):
             return how
         if how != DEAD:
-            self._board.end(one.key, one.attempt, DEAD, one.number, body)  # it was cancelled meanwhile
+            self._board.end(one.key, one.attempt, DEAD, number, body)  # it was cancelled meanwhile
         return DEAD
+
+
+_NOT_MINE = (False, 0)
 
 
 def _reads_files(event: Called) -> bool:
@@ -326,6 +433,19 @@ def _reads_files(event: Called) -> bool:
     if event.tool == "AskQuestion":
         return event.arguments.get("kind") == "assert"
     return event.tool == "Send" and bool(event.arguments.get("files"))
+
+
+def _outcome(code: str, *, failed: bool) -> str:
+    """What became of a turn, for the worker's figures."""
+    if failed or code not in (ENDED, DEAD, HANDED_BACK):
+        return "failed"
+    return "cancelled" if code == DEAD else code
+
+
+def _settle(one: _Running, code: str) -> None:
+    """Say how a turn was settled, unless that was said before."""
+    with contextlib.suppress(InvalidStateError):
+        one.over.set_result(code)
 
 
 def _settled(code: str) -> Future[str]:

@@ -27,19 +27,24 @@ from temporalio.worker import (
 
 from parley import __version__
 from parley.bus.rows import BusError
-from parley.hosts.board import HOSTS, PROTOCOL, TurnKey
+from parley.hosts.board import HOSTS, OVER, PROTOCOL, TurnKey
 from parley.hosts.board_link import Bell, BoardLink, Connect, Stopping
 from parley.hosts.host_board import HostBoard, HostRefused
 from parley.hosts.mirror.place_mirror import PlaceMirror
 from parley.hosts.temporal_link import IDENTITY, NoTemporal, TemporalAddress, connect
 from parley.hosts.turn_host import TurnHost, WakingTurns
 from parley.hosts.turn_workflow import ACTIVITY, TurnIds, TurnWorkflow, host_queue, placing_queue, pool_queue
+from parley.hosts.worker_health import WorkerState
+from parley.machine import service_manager
 
-PATIENCE_SECONDS = 3600.0  # that a worker waits for a database that is down: its agents go on meanwhile
+PATIENCE_SECONDS = 86_400.0  # that what a turn tells waits for a database that is down
 ROOM_SECONDS = 0.05  # between two looks for a free slot
 TEMPORAL_AGAIN_SECONDS = 1.0
 GOES_ON = "goes on"  # the code of a turn that this host no longer tells Temporal about
+ASK_SECONDS = 2.0  # between two looks whether Temporal is there
+SILENT_SECONDS = 5.0  # without an answer of the board, after which it can't be reached
 LAST_SECONDS = 10.0  # that handing back may take, after the limit of a drain
+SOONEST_SECONDS = 0.05  # between two heartbeats
 SIGNS = 5  # of life, in the time after which a host counts as lost
 TIDY_SECONDS = 3600.0
 KEPT_SECONDS = 7 * 86_400.0  # that a host keeps the files of a job that has no turn there
@@ -53,13 +58,14 @@ class WorkerOptions(NamedTuple):
     labels: tuple[str, ...]
     boundary: str  # what was found when it was tried here
     drain_seconds: float
+    alone_seconds: float  # that agents go on while the board can't be reached
 
 
 class WorkerPlace(NamedTuple):
     """Whom a worker works for: the board of a bus, and Temporal."""
 
     schema: str
-    connect: Connect
+    connect: Callable[..., Connect]  # with nothing, or with the seconds after which a silent server is noticed
     temporal: TemporalAddress
 
 
@@ -96,14 +102,38 @@ class HostWorker:
         tell: Callable[[str], None],
     ) -> None:
         self._place, self._options, self._tell = place, options, tell
-        self._link = BoardLink(place.connect)
+        self._link = BoardLink(place.connect())
         self._board = HostBoard(self._link, options.name, secrets.token_hex(8))
-        self._life = BoardLink(place.connect, PATIENCE_SECONDS)  # of its own: a long call must not delay a sign of life
-        self._signs = HostBoard(self._life, options.name, self._board.worker)
         self._turns, self._mirror = turns, mirror
         self._ending = threading.Event()
         self._hurried = threading.Event()
         self._lost_seconds = 0.0
+        self._host: TurnHost | None = None
+        self._seen, self._seen_at = (
+            0.0,
+            0.0,
+        )  # the last sign of life that the board took: by the process's clock, by the day's
+        self._temporal_answers = False
+
+    def state(self) -> WorkerState:
+        """How this worker stands. Any thread may call it."""
+        host, silent = self._host, time.monotonic() - self._seen
+        known = {
+            "it has not come to the board yet": host is None,
+            "the board can't be reached": host is not None and silent > max(self._lost_seconds, SILENT_SECONDS),
+            "Temporal can't be reached": not self._temporal_answers,
+            "the boundary did not hold for its last turn": host is not None and host.unconfined,
+            "its disk is full": host is not None and not host.disk.has_room,
+            "it ends": self._ending.is_set(),
+        }
+        return WorkerState(
+            troubles=tuple(words for words, so in known.items() if so),
+            draining=self._ending.is_set(),
+            slots=self._options.slots,
+            used=host.used if host is not None else 0,
+            outcomes=host.outcomes if host is not None else {},
+            last_sign=self._seen_at,
+        )
 
     def stop(self) -> None:
         """End: take no more turns, finish those under way. Called again: hand them back at once."""
@@ -115,22 +145,40 @@ class HostWorker:
         """Offer this host's slots until told to stop. HostRefused where the board does not take this worker."""
         self._lost_seconds = self._hello()
         self._link.patience_seconds = PATIENCE_SECONDS
-        host = TurnHost(self._board, self._turns, self._mirror, self._options.slots)
-        bell = Bell(self._place.connect, f"{self._place.schema}{HOSTS}", host.heed)
-        living = threading.Thread(target=self._live, args=(host,), name="parley-life", daemon=True)
+        self._see()
+        host = self._host = TurnHost(self._board, self._turns, self._mirror, self._options.slots)
+        bell = Bell(self._place.connect(), f"{self._place.schema}{HOSTS}", host.heed)
+        pause = self._lost_seconds / SIGNS
+        life = BoardLink(self._place.connect(pause), pause)  # of its own: a long call must not delay a sign of life
+        living = threading.Thread(target=self._live, args=(host, life), name="parley-life", daemon=True)
         bell.start()
         living.start()
+        threading.Thread(target=self._show_systemd, args=(host,), name="parley-systemd", daemon=True).start()
         try:
             asyncio.run(self._offer(host))
             self._drain(host)
         finally:
             self._link.stop()
-            self._life.stop()
+            life.stop()
             bell.stop()
             host.close()
             bell.join()
             self._link.close()
-            self._life.close()
+            life.close()
+
+    def _see(self) -> None:
+        self._seen, self._seen_at = time.monotonic(), time.time()
+
+    def _show_systemd(self, host: TurnHost) -> None:
+        """Tell systemd that this worker is ready, that it lives while its pump goes round, and that it ends."""
+        limit = service_manager.watchdog_seconds()
+        service_manager.notify(service_manager.READY)
+        while not self._ending.wait(limit / SIGNS if limit else None):
+            if time.monotonic() - host.turned < limit:
+                service_manager.notify(service_manager.ALIVE)
+        service_manager.notify(service_manager.STOPPING)
+        while limit and not self._link.stopped.wait(limit / SIGNS):
+            service_manager.notify(service_manager.ALIVE)  # it drains: its own limits end it
 
     # ---- the board ---------------------------------------------------------------------------------
 
@@ -156,27 +204,47 @@ class HostWorker:
             )
         if problem == "role":
             raise HostRefused(f"the name {own.name} is another database role's; choose another with --name")
+        if problem == "many":
+            raise HostRefused("this worker's database role has a thousand names of hosts; use those again with --name")
         if problem:
             raise HostRefused("--name takes letters, digits, dots, dashes and underscores, 63 at most")
         return seconds
 
-    def _live(self, host: TurnHost) -> None:
-        """Show signs of life, and end the turns that are this host's no more."""
-        pause, tidied = self._lost_seconds / SIGNS, 0.0
+    def _live(self, host: TurnHost, life: BoardLink) -> None:
+        """Show signs of life, and end the turns that are this host's no more: all, where the board is away for long."""
+        signs = HostBoard(life, self._options.name, self._board.worker)
+        tidied, room = 0.0, True
+        alone_since: float | None = None
         with contextlib.suppress(Stopping):
             while True:
                 if time.monotonic() - tidied > TIDY_SECONDS or not tidied:
                     tidied = time.monotonic()
                     threading.Thread(target=self._tidy, args=(host,), name="parley-tidy", daemon=True).start()
+                if host.disk.has_room is not room:
+                    room = not room
+                    self._tell("there is room on its disk again" if room else host.disk.full)
                 try:
-                    if not self._signs.alive(host.used, draining=self._ending.is_set()) and not self._ending.is_set():
+                    if signs.alive(host.used, draining=self._ending.is_set()):
+                        self._see()
+                    elif not self._ending.is_set():
                         self._tell("the board does not know this worker any more: it ends")
                         self._hurried.set()
                         self._ending.set()
-                    host.look()
+                    host.look(signs)
+                    if alone_since is not None:
+                        self._tell("the board's database is back")
+                    alone_since = None
+                    host.is_alone(False)
                 except BusError as error:
-                    self._tell(str(error))
-                if self._life.stopped.wait(pause):
+                    host.is_alone(True)
+                    if alone_since is None:
+                        alone_since = time.monotonic()
+                        self._tell(f"{error}; agents go on for {self._options.alone_seconds:g} s")
+                    elif time.monotonic() - alone_since > self._options.alone_seconds and host.abandon():
+                        self._tell(
+                            "the board's database is still away: this host's turns are ended, and given back later"
+                        )
+                if life.stopped.wait(life.patience_seconds):
                     return
 
     def _tidy(self, host: TurnHost) -> None:
@@ -204,7 +272,7 @@ class HostWorker:
     async def _poll(self, client: Client, host: TurnHost) -> None:
         bus, options = self._place.schema, self._options
         queues = [host_queue(bus, options.name), pool_queue(bus), *(pool_queue(bus, name) for name in options.labels)]
-        carrying_out = _Activities(host)
+        carrying_out = _Activities(host, bus, self._lost_seconds)
         free = WorkerTuner.create_composite(
             workflow_supplier=FixedSizeSlotSupplier(1),
             activity_supplier=_FreeSlots(host),
@@ -232,10 +300,13 @@ class HostWorker:
         )
         running = [asyncio.create_task(worker.run()) for worker in (*workers, placing)]
         ending = asyncio.create_task(self._until_ending())
+        asking = asyncio.create_task(self._ask(client))
         try:
             await asyncio.wait([*running, ending], return_when=asyncio.FIRST_COMPLETED)
         finally:
             ending.cancel()
+            asking.cancel()
+            self._temporal_answers = False
             for worker in (*workers, placing):
                 with contextlib.suppress(RuntimeError):
                     await worker.shutdown()
@@ -243,6 +314,16 @@ class HostWorker:
         for one in ended:
             if isinstance(one, Exception):
                 raise one
+
+    async def _ask(self, client: Client) -> None:
+        """Ask Temporal now and then whether it is there: who polls it is not told when it goes away."""
+        while True:
+            limit = timedelta(seconds=ASK_SECONDS)
+            try:
+                self._temporal_answers = await client.service_client.check_health(timeout=limit)
+            except RPCError:
+                self._temporal_answers = False
+            await asyncio.sleep(ASK_SECONDS)
 
     async def _until_ending(self, seconds: float | None = None) -> None:
         deadline = time.monotonic() + seconds if seconds is not None else None
@@ -271,19 +352,22 @@ class HostWorker:
 class _Activities:
     """What Temporal asks of this host."""
 
-    def __init__(self, host: TurnHost) -> None:
-        self._host = host
+    def __init__(self, host: TurnHost, bus: str, lost_seconds: float) -> None:
+        self._host, self._bus, self._lost_seconds = host, bus, lost_seconds
 
     @activity.defn(name=ACTIVITY)
     async def run_turn(self, ids: TurnIds) -> str:
         """Carry a turn out, and say all the while that this host lives. What Temporal cancels is looked up first."""
+        if ids.bus != self._bus:
+            return OVER
+        pause = max(SOONEST_SECONDS, min(ids.lost_seconds, self._lost_seconds) / SIGNS)  # a host may have started it
         taken = asyncio.wrap_future(self._host.take(TurnKey(ids.job, ids.turn, ids.epoch)))
         counter = 0
         try:
             while not taken.done():
                 counter += 1
                 activity.heartbeat(counter)
-                await asyncio.wait({taken}, timeout=ids.lost_seconds / SIGNS)
+                await asyncio.wait({taken}, timeout=pause)
         except asyncio.CancelledError:
             self._host.look_soon()  # the board decides: Temporal may have lost its memory, or this worker drains
             return GOES_ON

@@ -191,6 +191,7 @@ class Progress(Struct, frozen=True):
     result: str = ""  # of a use that is over: how its result begins
     failed: bool = False  # the same: whether it failed
     sign: Sign = Sign.WORK
+    host: str = ""  # of a turn that has waited for a slot: the other host that it begins on
 
 
 class Waiting(Struct, frozen=True):

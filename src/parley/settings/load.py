@@ -401,6 +401,7 @@ _WORKFLOW: Mapping[str, _Value] = {
 _TELEMETRY: Mapping[str, _Value] = {"enabled": _flag, "endpoint": _collector}
 _HOSTS: Mapping[str, _Value] = {
     "remote": _git_remote,
+    "remote_ca": _whole_path,
     "temporal": _host_and_port,
     "namespace": _line,
     "temporal_ca": _whole_path,
@@ -409,6 +410,7 @@ _HOSTS: Mapping[str, _Value] = {
     "roles": _names,
     "labels": _labels,
     "lost_seconds": _number(1, 3600),
+    "alone_seconds": _number(1, 86_400),
 }
 _ROLE_LIMITS: Mapping[str, _Value] = {"turn_seconds": _READER.seconds, "stall_seconds": _READER.seconds}
 _ROLE: Mapping[str, _Value] = {

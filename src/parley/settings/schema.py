@@ -128,6 +128,7 @@ class HostsSettings(SettingsGroup, frozen=True):
     """How turns reach other hosts. Only the user's own file says so."""
 
     remote: str = ""  # the git repository that carries workspaces and sessions: ssh://, https:// or a path
+    remote_ca: str = ""  # the file of certificates that an https:// remote's is checked by; empty: the system's
     temporal: str = ""  # host:port of the Temporal server that places turns; empty: turns run on this machine
     namespace: str = "default"  # of Temporal
     temporal_ca: str = ""  # the file of certificates that Temporal's is checked by; empty: the system's
@@ -136,6 +137,7 @@ class HostsSettings(SettingsGroup, frozen=True):
     roles: tuple[str, ...] = ()  # database roles that workers may come with
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)  # by agent's role, the label of hosts that run it
     lost_seconds: float = 10.0  # without a sign of life, after which a host counts as lost
+    alone_seconds: float = 300.0  # that agents go on on a host that can't reach PostgreSQL
 
 
 class RoleSettings(msgspec.Struct, frozen=True):

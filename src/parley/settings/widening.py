@@ -219,8 +219,15 @@ RULES: Mapping[str, Rule] = {
     **_table("telemetry", enabled=_turned_on, endpoint=_named),
     # a repository's file is refused where it says any of these
     "hosts.remote": _one("hosts.remote", "[hosts] remote", _named, private=True),  # an address may hold a password
-    **_table("hosts", temporal=_named, namespace=_elsewhere, roles=_added, labels=_named),
-    **_table("hosts", temporal_ca=_named, temporal_certificate=_named, temporal_key=_named, lost_seconds=_raised),
+    **_table("hosts", remote_ca=_named, temporal=_named, namespace=_elsewhere, roles=_added, labels=_named),
+    **_table(
+        "hosts",
+        temporal_ca=_named,
+        temporal_certificate=_named,
+        temporal_key=_named,
+        lost_seconds=_raised,
+        alone_seconds=_raised,
+    ),
     "people": _people,
 }
 

@@ -159,7 +159,8 @@ def _team(content: ScreenContent, width: int) -> list[Text]:
         line.append(f"{name:<{max(len(name) + 1, 19 - 2 * depth)}}", "bold" if thread.state == "running" else "")
         line.append(clean(thread.doing), "" if thread.state in ("running", "stalled") or thread.waits else "dim")
         since = minutes(content.now - thread.since) if thread.since and thread.state == "running" else ""
-        lines.append(spread(line, f"{since} ", width, "dim"))
+        host = clean(f"on {thread.host} ") if thread.host else ""
+        lines.append(spread(line, f"{host}{since} ", width, "dim"))
     over = content.record is not None and not content.record.live
     return lines or [Text("  no agent any more" if over else "  no agent yet", "dim")]
 

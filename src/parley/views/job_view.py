@@ -7,7 +7,7 @@ threads that have ended and the conversation, is read from steps and messages.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -71,6 +71,7 @@ from parley.protocol.rule import Passage
 from parley.protocol.soup import Soup
 from parley.protocol.states import BACKTRACK, State, skill_outcomes
 from parley.roles.phases import PHASES, phase_of
+from parley.views.turn_hosts import TurnHosts
 
 WORK = PHASES[State.EXECUTE].artifact
 DAMAGE = (Unreadable, ProtocolError, NoMessage)  # what reading a job raises whose rows another program has changed
@@ -97,6 +98,7 @@ class Thread:
     workspace: str = ""
     last_progress: float = 0.0  # where it is at work: its last sign of life
     waits: Wait | None = None  # for its provider, and until when
+    host: str = ""  # where its turn runs, or its last one ran, if that is another host
 
     def document(self) -> dict[str, Any]:
         """The thread as `--json` gives it."""
@@ -111,6 +113,7 @@ class Thread:
             "waits": self.waits.document() if self.waits else None,
             "mail": self.mail,
             "workspace": self.workspace,
+            "host": self.host or None,
         }
 
 
@@ -271,6 +274,11 @@ class Present:
         row = self._turns.get(turn)
         return row.started if row else 0.0
 
+    @cached_property
+    def hosts(self) -> Mapping[str, str]:
+        """Where its turns run that are out on other hosts, by turn, whether or not a process owns the job."""
+        return self.store.hosts_of(self.job) if self._turns else {}
+
     def questions(self) -> list[Asked]:
         """What waits for the human, oldest first; not what has its answer waiting for the job's owner."""
         waiting = self.store.inputs(self.job) if self.soup.of(AskHuman) else []
@@ -386,7 +394,7 @@ class Present:
 
     def _at_work(self, base: Thread, run: Run) -> Thread:
         """One whose turn is out: it works, or is stalled, or is lost with the process that ran it."""
-        base = replace(base, since=self.started(run.turn), turn=run.turn)
+        base = replace(base, since=self.started(run.turn), turn=run.turn, host=self.hosts.get(run.turn, ""))
         if not self.owned:
             return replace(base, state="waiting", doing="no process works on it", turn="")
         wait = wait_on(self.soup, base.id)
@@ -423,7 +431,8 @@ def with_progress(present: Present, thread: Thread, files: Files, redact: Callab
     if thread.state == "stalled":
         did = f"; the last thing it did: {excerpt(said)}" if said else ""
         return replace(thread, doing=f"{thread.doing}{did}")
-    return replace(thread, doing=excerpt(said) if said else thread.doing, last_progress=last)
+    doing = redact(told.waits) or said
+    return replace(thread, doing=excerpt(doing) if doing else thread.doing, last_progress=last)
 
 
 def soup_of(loaded: Loaded) -> Soup:
@@ -484,6 +493,13 @@ class JobHistory:
     answers: dict[str, int] = field(default_factory=dict)  # in whose name questions were answered, and how many
     models: dict[str, str] = field(default_factory=dict)  # which model last answered each agent, where that is told
     unfinished: list[LeftOut] = field(default_factory=list)  # work that was ended before it was through
+    hosts: TurnHosts = field(default_factory=TurnHosts)
+
+
+def located(thread: Thread, hosts: TurnHosts) -> Thread:
+    """A thread with its host, also where it is not at work."""
+    host = thread.host or hosts.last.get(thread.id, "")
+    return replace(thread, host=host) if host else thread
 
 
 def past(store: Store, job: str) -> JobHistory:
@@ -498,6 +514,7 @@ def past(store: Store, job: str) -> JobHistory:
     answers = {HUMAN: 0, PROXY: 0}
     models: dict[str, str] = {}
     unfinished: list[LeftOut] = []
+    hosts = TurnHosts()
     for step in store.steps(job):
         if step.rule in ("open", "spark", "ask", "send-ask"):
             for thread in _made(step):
@@ -513,6 +530,7 @@ def past(store: Store, job: str) -> JobHistory:
         if step.extra:
             left = step_extra.read(step.extra)
             lost += bool(left.fault)
+            hosts.note(step, left)
             unfinished += [LeftOut(step.time, one) for one in left.unfinished if one.end is not End.GOES_ON]
             if left.model:
                 models[_who_ran(step)] = left.model
@@ -535,6 +553,7 @@ def past(store: Store, job: str) -> JobHistory:
         answers=answers,
         models=models,
         unfinished=unfinished,
+        hosts=hosts,
     )
 
 

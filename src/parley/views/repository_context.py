@@ -14,6 +14,7 @@ from parley.bus.glimpses import Glimpse
 from parley.bus.rows import BusError, JobRow
 from parley.bus.store import HomeStore
 from parley.ports.machine import Files
+from parley.views.host_lines import HostLine
 from parley.views.job_diffs import JobDiffs
 from parley.views.job_view import Present, is_seen_owned
 from parley.views.questions.gate_view import GatePage
@@ -66,6 +67,8 @@ class RepositoryContext:
     checkout_version: Callable[[], int] = int  # grows when the user may have a job's result; it asks no git
     agents: Callable[[], Sequence[tuple[str, str]]] = tuple  # a job's possible agents, each with what it lacks here
     run_to_end: Callable[[Sequence[str], str], CommandEnd] = lambda words, text: CommandEnd(1, "", "")  # with a text
+    on_server: Callable[[], bool] = bool  # whether the bus is on a server, so that turns can run on other hosts
+    hosts: Callable[[], Sequence[HostLine]] = tuple  # these
     guest: bool = False  # whether `by` is another person than the user whose account it is
 
     @cached_property

@@ -37,7 +37,7 @@ from parley.roles.phases import PHASES
 
 CHUNK = 1 << 18  # bytes that are read of a stream at a time
 _HEAD = '{"time":'  # how every line begins; a quotation mark inside of a text is escaped
-_START = b'"event":"start"'
+_START, _ON_HOST = b'"event":"start"', b'"host":"'
 _NAMED_THREADS = ("dispatch", "escalation")  # kinds of threads whose streams have their names
 _THREAD = re.compile(r"(job|state|dispatch|escalation):[A-Za-z0-9._/-]{1,200}")  # as Parley names them
 
@@ -71,6 +71,7 @@ class WorkEvent:
     result: str = ""  # how the result begins; it may have several lines
     failed: bool = False
     seconds: float | None = None  # how long a tool's use took; None where that is not known
+    host: str = ""  # where the turn runs, once it does, if that is another host
 
     def document(self) -> dict[str, Any]:
         """The event as `--json` gives it."""
@@ -86,6 +87,7 @@ class WorkEvent:
             "result": self.result,
             "failed": self.failed,
             "seconds": self.seconds,
+            "host": self.host or None,
         }
 
 
@@ -168,6 +170,7 @@ def events_between(path: Path, first: int, end: int, turn: str) -> Iterator[Work
 class _Whose(NamedTuple):
     agent: str = ""
     thread: str = ""
+    host: str = ""
 
 
 class _Use(NamedTuple):
@@ -194,8 +197,8 @@ class _Stream:
                 file.seek(0)
                 while file.tell() < size - most:
                     line = file.readline()
-                    if _START in line and (started := read_line(lenient(line))) is not None:
-                        self._note_start(started)
+                    if (_START in line or _ON_HOST in line) and (read := read_line(lenient(line))) is not None:
+                        self._note(read)
                 self.offset = file.tell()
         except OSError:
             return False
@@ -228,8 +231,12 @@ class _Stream:
         except OSError:
             return b""
 
-    def _note_start(self, line: ReadLine) -> None:
-        self.turns[line.turn] = _Whose(line.agent, line.thread)
+    def _note(self, line: ReadLine) -> None:
+        """Keep whose turn it is that starts, or where one begins."""
+        if line.event == "start":
+            self.turns[line.turn] = _Whose(line.agent, line.thread)
+        elif line.host:
+            self.turns[line.turn] = self._whose(line.turn)._replace(host=line.host)
 
     def _whose(self, turn: str) -> _Whose:
         kind, _, name = self.path.stem.partition("-")
@@ -238,7 +245,7 @@ class _Stream:
     def _event(self, line: ReadLine) -> WorkEvent | None:
         match line.event:
             case "start":
-                self._note_start(line)
+                self._note(line)
                 return self._made(line, WorkKind.START)
             case "progress" if line.tool:
                 return self._of_tool(line)
@@ -260,6 +267,7 @@ class _Stream:
     def _of_tool(self, line: ReadLine) -> WorkEvent:
         tool, use, words = line.tool, line.use, line.text
         if line.sign is Sign.QUEUE:
+            self._note(line)
             return self._made(line, WorkKind.GOES_ON if line.over else WorkKind.WAITS, words=line.text)
         if not line.over:
             self.uses[line.turn, use] = _Use(tool, words)
@@ -289,7 +297,9 @@ class _Stream:
 
     def _made(self, line: ReadLine, kind: WorkKind, **said: Any) -> WorkEvent:
         whose = self._whose(line.turn)
-        return WorkEvent(time=line.time, turn=line.turn, agent=whose.agent, thread=whose.thread, kind=kind, **said)
+        return WorkEvent(
+            time=line.time, turn=line.turn, agent=whose.agent, thread=whose.thread, host=whose.host, kind=kind, **said
+        )
 
 
 def _whole(line: bytes) -> bytes:

@@ -160,6 +160,11 @@ class Visit:
         """Why something can't be read. The words may name folders of the user's: nothing for a link for one job."""
         return "its files can't be reached" if words and self.holder.job else words
 
+    @property
+    def sees_hosts(self) -> bool:
+        """Whether the visitor may see the hosts: who may see all, where turns can run on other hosts."""
+        return not self.holder.job and any(context.on_server() for context in self.site.contexts.values())
+
     def engine_words(self, repository: str) -> str:
         """Why a repository's engine does not run; empty: it does. Its own words may be about any job."""
         words = self.site.engine_words(repository)

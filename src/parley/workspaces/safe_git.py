@@ -154,6 +154,12 @@ class Git:
         found._flags = (*self._flags, *_words(settings))  # noqa: SLF001 - of its own class
         return found
 
+    def until(self, given_up: Callable[[], bool]) -> Git:
+        """The same git, which is killed also when this says so."""
+        found, before = copy.copy(self), self._given_up
+        found._given_up = lambda: before() or given_up()  # noqa: SLF001 - of its own class
+        return found
+
     def __call__(
         self,
         *words: str,
@@ -257,6 +263,10 @@ class ObjectReader:
         """How many bytes an object holds."""
         return self._ask("info", name)
 
+    def kind(self, name: str) -> str:
+        """What an object is: commit, tree, blob or tag."""
+        return self._head("info", name)[0]
+
     def whole(self, name: str) -> bytes:
         """All that an object holds."""
         pieces: list[bytes] = []
@@ -264,12 +274,16 @@ class ObjectReader:
         return b"".join(pieces)
 
     def _ask(self, what: str, name: str) -> int:
+        return self._head(what, name)[1]
+
+    def _head(self, what: str, name: str) -> tuple[str, int]:
+        """What an object is, and how many bytes it holds."""
         self._in.write(f"{what} {name}\n".encode())
         self._in.flush()
         head = self._out.readline().split()
         if len(head) != 3 or not head[2].isdigit():  # noqa: PLR2004 - its name, what it is, its size
             raise GitError(f"the object {name} is missing; restore the repository from a backup")
-        return int(head[2])
+        return head[1].decode("ascii", "replace"), int(head[2])
 
 
 @dataclass(frozen=True, slots=True)

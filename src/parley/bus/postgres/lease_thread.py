@@ -27,7 +27,10 @@ _RETRY_SECONDS = 0.5
 class LeaseThread:
     """Hears and renews until it is stopped. Whatever goes wrong with its connection, it makes another."""
 
-    def __init__(self, open_session: Callable[[], Session], channel: str, owner: str, lease_seconds: float) -> None:
+    def __init__(
+        self, open_session: Callable[[], Session], channel: str, owner: str, lease_seconds: float, session: Session
+    ) -> None:
+        """`session` is the first, and the thread's from now on."""
         self.owning = False  # whether there is a lease to renew
         self.calls: list[Callable[[], None]] = []  # what is called when another store has written
         self._open_session = open_session
@@ -39,7 +42,7 @@ class LeaseThread:
         self._stopped = threading.Event()
         self._process = os.getpid()
         self._here, self._there = socket.socketpair()
-        session = self._listening()  # what is written from now on is heard
+        self._listening(session)  # what is written from now on is heard
         self._thread = threading.Thread(target=self._run, args=(session,), name="parley-lease", daemon=True)
         self._thread.start()
 
@@ -63,11 +66,14 @@ class LeaseThread:
         self._here.close()
         self._there.close()
 
-    def _listening(self) -> Session:
-        session = self._open_session()
-        session.add_notify_handler(self._hear)
-        session.execute(QUERIES["drop_leases"])
-        session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+    def _listening(self, session: Session) -> Session:
+        try:
+            session.add_notify_handler(self._hear)
+            session.execute(QUERIES["drop_leases"])
+            session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        except BaseException:
+            session.close()
+            raise
         return session
 
     def _hear(self, notice: Notify) -> None:
@@ -84,7 +90,7 @@ class LeaseThread:
         while not self._stopped.is_set():
             try:
                 if session is None:
-                    session = self._listening()
+                    session = self._listening(self._open_session())
                     self._tell()  # something may have been written meanwhile
                 if time.monotonic() - renewed >= self._every:
                     renewed = time.monotonic()

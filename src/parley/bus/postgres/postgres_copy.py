@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from parley.bus import key_files
-from parley.bus.bus_tables import TABLES, Copied, Values, all_tables
+from parley.bus.bus_tables import KEY_COLUMNS, TABLES, Copied, Values, all_tables
 from parley.bus.key_files import Key
 from parley.bus.postgres import postgres_schema
 from parley.bus.postgres.bus_text import from_column, to_column
@@ -20,6 +21,7 @@ from parley.bus.postgres.server_connection import Session, connect
 from parley.bus.rows import PROTOCOL, BusError
 
 _OWNED_BY_NONE = ("",)
+_PAGE_ROWS = 500  # that are in memory at once
 
 
 def make_bus(address: Address, key: Key, source: Copied | None = None) -> None:
@@ -57,15 +59,27 @@ def _write(session: Session, name: str, rows: Iterator[Values]) -> None:
     )
     with session.cursor() as cursor, cursor.copy(target) as copy:
         for row in rows:
-            copy.write_row([to_column(value) if isinstance(value, str) else value for value in (*row, *more)])
+            copy.write_row([_column(value) for value in (*row, *more)])
 
 
-def read(session: Session, name: str) -> Iterator[Values]:
-    """The rows of a table."""
-    columns = sql.SQL(", ").join(map(sql.Identifier, TABLES[name]))
-    query = sql.SQL("SELECT {} FROM {} ORDER BY 1, 2").format(columns, sql.Identifier(name))
-    for row in session.execute(query).fetchall():
-        yield tuple(map(from_column, row))
+def read_page(session: Session, name: str, after: Values | None) -> list[Values]:
+    """Some rows of a table, those after a row."""
+    columns = TABLES[name]
+    key = sql.SQL(", ").join(map(sql.Identifier, columns[: KEY_COLUMNS[name]]))
+    values = [] if after is None else [_column(value) for value in after[: KEY_COLUMNS[name]]]
+    beyond = sql.SQL("({}) > ({})").format(key, sql.SQL(", ").join([sql.Placeholder()] * len(values)))
+    query = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} LIMIT {}").format(
+        sql.SQL(", ").join(map(sql.Identifier, columns)),
+        sql.Identifier(name),
+        beyond if values else sql.SQL("true"),
+        key,
+        sql.Literal(_PAGE_ROWS),
+    )
+    return [tuple(map(from_column, row)) for row in session.execute(query, values)]
+
+
+def _column(value: Any) -> Any:
+    return to_column(value) if isinstance(value, str) else value
 
 
 def aside(key: Key) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import psycopg
 
 from parley.base.text import cut
@@ -25,6 +27,26 @@ _CAUSES = (
     ("57014", "the server cancelled it; nothing of it was written"),
     ("25006", "the server only lets it be read: it is a standby, or its database is read-only; name the primary"),
 )  # fmt: skip
+
+# What the server or libpq says when it does not let a client in. Neither gives a code for it. Where a server speaks
+# another language, the same is told once it was waited for as if it were away.
+_REFUSAL = re.compile(
+    r"authentication failed|pg_hba\.conf|no password supplied|certificate|does not match host name|does not support SSL"
+    r"|(role|database) .* does not exist|is not permitted to log in|permission denied"
+)
+
+
+def is_refusal(error: psycopg.Error) -> bool:
+    """Whether a server that could not be connected with is there, and refuses, or is not the one that was meant."""
+    return (error.sqlstate or "").startswith(("28", "3D", "42")) or _REFUSAL.search(str(error)) is not None
+
+
+def refused(error: Exception, where: str) -> BusError:
+    """Say that the server does not let this process in."""
+    return BusError(
+        f"{where}: the PostgreSQL server can't be used; see to the user, the password and the certificates in your own "
+        f"settings ({one_line(error)})"
+    )
 
 
 def explain(error: Exception, where: str) -> BusError:

@@ -8,8 +8,10 @@ trigger or a function of another hand could answer in a table's place.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+import psycopg
 from psycopg import sql
 
 from parley.bus.key_files import ID, Key
@@ -23,6 +25,7 @@ OBJECTS = Path(__file__).with_name("objects.txt")
 # The script that makes FIRST + 1 of FIRST, the one that makes FIRST + 2 of that, and so on. A script is never changed.
 MIGRATIONS: tuple[str, ...] = ()
 VERSION, IDENTITY, PROTOCOL = "version", "identity", "protocol"
+BOARD = "_board"  # what a board's schema has after its bus's
 
 
 def schema_of(identity: str) -> str:
@@ -30,6 +33,11 @@ def schema_of(identity: str) -> str:
     if ID.fullmatch(identity) is None:
         raise BusError(f"{identity!a:.60} is no bus's id")
     return f"parley_{identity}"
+
+
+def board_of(schema: str) -> str:
+    """The schema of the board beside a bus, where turns of other hosts are: one of its own, which hosts may use."""
+    return f"{schema}{BOARD}"
 
 
 def latest(migrations: Sequence[str] = MIGRATIONS) -> int:
@@ -42,8 +50,22 @@ def exists(session: Session, schema: str) -> bool:
     return session.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone() is not None
 
 
+def make_beside(session: Session, schema: str, script: str) -> None:
+    """Make what is kept beside a bus, in a PostgreSQL schema of its own, unless it is there.
+
+    Where another process makes it meanwhile, that is waited for. No advisory lock is taken, for this or for anything:
+    any role of the database could hold it.
+    """
+    if exists(session, schema):
+        return
+    with suppress(psycopg.errors.UniqueViolation, psycopg.errors.DuplicateSchema), session.transaction():
+        session.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+        session.execute(script.encode())
+
+
 def make(session: Session, schema: str, key: Key, protocol: str, migrations: Sequence[str] = MIGRATIONS) -> None:
     """Make an empty bus, whole or not at all; inside a transaction if one is open."""
+    _refuse_encoding(session)
     with session.transaction():
         session.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
         for script in (SCRIPT, *migrations):
@@ -52,11 +74,24 @@ def make(session: Session, schema: str, key: Key, protocol: str, migrations: Seq
             session.execute(QUERIES["set_meta"], (name, value))
 
 
+def _refuse_encoding(session: Session) -> None:
+    encoding = session.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise BusError(
+            f"the database {session.info.dbname!a:.80} is encoded in {encoding!a:.40}, which can't hold every text; "
+            "name one that was made with ENCODING 'UTF8'"
+        )
+
+
 def prepare(session: Session, where: str, key: Key, protocol: str, migrations: Sequence[str] = MIGRATIONS) -> None:
     """See that the bus is one that this program can use; migrate an older one while no process owns a job."""
     version = _version(session, where, migrations)
     if version < latest(migrations):
-        check_objects(session, where, version)
+        try:
+            check_objects(session, where, version)
+        except BusError:
+            if _version(session, where, migrations) == version:  # else another process has just migrated it
+                raise
         _migrate(session, where, version, migrations)
     check_objects(session, where, latest(migrations))
     if _meta(session, IDENTITY) != key.id:

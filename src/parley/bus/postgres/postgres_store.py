@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 import psycopg
 from msgspec.structs import asdict
+from psycopg import sql
 
 from parley.bus.commit_waves import some
 from parley.bus.glimpses import Glimpse, glimpse_of
@@ -27,10 +28,19 @@ from parley.bus.patient_lock import is_stopped
 from parley.bus.postgres import postgres_copy, postgres_schema
 from parley.bus.postgres.bus_text import from_column, to_column, to_json
 from parley.bus.postgres.lease_thread import LEASE_SECONDS, LeaseThread
-from parley.bus.postgres.postgres_errors import JOB_KNOWN, KEY_USED, LOST, NO_INPUT, NO_JOB, NOT_OUT, OUT_OF_ORDER
+from parley.bus.postgres.postgres_errors import (
+    JOB_KNOWN,
+    KEY_USED,
+    LOST,
+    NO_INPUT,
+    NO_JOB,
+    NOT_OUT,
+    OUT_OF_ORDER,
+    explain,
+)
 from parley.bus.postgres.postgres_queries import QUERIES
-from parley.bus.postgres.postgres_schema import MIGRATIONS, schema_of
-from parley.bus.postgres.postgres_writes import PlacedCommit, waves_of
+from parley.bus.postgres.postgres_schema import MIGRATIONS, board_of, schema_of
+from parley.bus.postgres.postgres_writes import PlacedCommit, Written
 from parley.bus.postgres.server_address import Address
 from parley.bus.postgres.server_connection import IDLE_SECONDS, ServerConnection, Session, connect, run
 from parley.bus.rows import (
@@ -239,16 +249,15 @@ class PostgresStore:
             return
         self.check()
         placed = [PlacedCommit(commit, self._serials[commit.job]) for commit in commits]
-        waves = waves_of(placed, self._secret)
         try:
-            payload = to_json(waves)
+            written = Written(placed, self._secret)
         except (ValueError, TypeError, OverflowError) as error:
             raise BusError(
                 f"{self.where}: a row can't be kept as it is; nothing of it was written ({error})"
             ) from error
 
         def write(session: Session) -> None:
-            session.execute(QUERIES["commit_jobs"], (self._sender, self._generation, payload), prepare=True)
+            session.execute(QUERIES["commit_jobs"], (self._sender, self._generation, *written.values), prepare=True)
 
         def again(session: Session) -> None:
             # The lost connection's call is over, or will be refused: what is not there now was not written.
@@ -374,6 +383,18 @@ class PostgresStore:
         serial = self._serial(job)
         return iter(self._all(TurnRow, "list_turns", (serial,)) if serial is not None else ())
 
+    def hosts_of(self, job: str) -> dict[str, str]:
+        """Where the job's turns run, or ran last: as the board beside the bus has it, if there is one."""
+        board = board_of(self.schema)
+        found = QUERIES["list_hosts"].format(board=sql.Identifier(board).as_string())
+
+        def read(session: Session) -> dict[str, str]:
+            if session.execute(QUERIES["has_board"], (f"{board}.board_orders",)).fetchone() != (True,):
+                return {}
+            return dict(session.execute(found, (job,)).fetchall())
+
+        return self._server.call(read)
+
     def glimpses(self) -> list[Glimpse]:
         """The jobs as a listing shows them, oldest first."""
         answers = [LeftInput._make(row) for row in self._read("list_answers")]
@@ -382,7 +403,9 @@ class PostgresStore:
 
     def table(self, name: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a table, as a copy carries them."""
-        return iter(self._server.call(lambda session: list(postgres_copy.read(session, name))))
+        rows: list[tuple[Any, ...]] = []
+        while rows := self._server.call(partial(postgres_copy.read_page, name=name, after=rows[-1] if rows else None)):
+            yield from rows
 
     def put_aside(self) -> None:
         """Give the bus another name, for good, with what else is written while the store is alone."""
@@ -447,11 +470,17 @@ class PostgresStore:
         with self._server.lock:
             self._refuse_closed()
             if self._lease is None:
+                session = self._server.another()  # waits for a server that is down or crowded, or says why
                 try:
-                    self._lease = LeaseThread(self._open_session, self.schema, self._sender, self._lease_seconds)
-                except psycopg.Error:
-                    self._server.call(lambda session: run(session, "SELECT 1"))  # waits, or says why
-                    self._lease = LeaseThread(self._open_session, self.schema, self._sender, self._lease_seconds)
+                    self._lease = LeaseThread(
+                        self._open_session,
+                        channel=self.schema,
+                        owner=self._sender,
+                        lease_seconds=self._lease_seconds,
+                        session=session,
+                    )
+                except psycopg.Error as error:
+                    raise explain(error, self.where) from error
             return self._lease
 
     def _refuse_closed(self) -> None:

@@ -16,10 +16,10 @@ SELECT serial, epoch, holder, remains FROM own_job(%s, %s, %s, %s, %s)
 SELECT leave_input(%s, %s, %s, %s, %s, %s, %s, %s, %s)
 
 -- name: commit_jobs
-SELECT commit_jobs(%s, %s, %s::jsonb)
+SELECT commit_jobs(%s, %s, %s::integer[], %s::bigint[], %s::double precision[], %s, %s::jsonb)
 
 -- name: alone
-SELECT pg_advisory_xact_lock('meta'::regclass::oid::integer, 1)
+LOCK TABLE writing IN EXCLUSIVE MODE
 
 -- Waits for what the store's earlier connection had begun, and keeps what it had not begun from being done.
 -- name: next_generation
@@ -105,6 +105,13 @@ FROM spending WHERE day = %s
 -- name: list_submitted
 SELECT 't' || number AS turn, agent, thread, message, epoch, host, status, started FROM turns
 WHERE job = %s AND status = 'submitted' ORDER BY number
+
+-- name: has_board
+SELECT coalesce(has_table_privilege(to_regclass(%s), 'SELECT'), false)
+
+-- name: list_hosts
+-- {board} is the schema of the board, beside that of the bus
+SELECT turn, host FROM {board}.board_orders WHERE job = %s AND host <> '' ORDER BY epoch
 
 -- name: list_turns
 SELECT 't' || number AS turn, agent, thread, message, epoch, host, status, started FROM turns

@@ -172,15 +172,18 @@ CREATE TRIGGER inputs_are_taken_once BEFORE UPDATE ON inputs
 
 -- ---- what a store calls: one call is one transaction, unless the store is alone ------------------------------------
 --
--- Every writer shares an advisory lock on the bus (1), which a store that is alone has to itself; so does a migration.
--- What is numbered across jobs is numbered under another (2). A fault has a code of its own, which postgres_errors.py
--- explains: PY001 ownership lost, PY002 message out of order, PY003 turn not out, PY004 input not there, PY005 another
--- schema, PY006 no such job, PY007 job known, PY008 key used. The channel of notices is the schema's name, and a notice
--- says which store wrote.
+-- Every writer shares a lock of the table `writing`, which a store that is alone has to itself; so does a migration.
+-- What is numbered across jobs is numbered under that of `numbering`. No advisory lock will do: any role of the database
+-- may take it. A fault has a code of its own, which postgres_errors.py explains: PY001 ownership lost, PY002 message out
+-- of order, PY003 turn not out, PY004 input not there, PY005 another schema, PY006 no such job, PY007 job known, PY008
+-- key used. The channel of notices is the schema's name, and a notice says which store wrote.
+
+CREATE TABLE writing ();
+CREATE TABLE numbering ();
 
 CREATE FUNCTION begin_write(p_version integer) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock_shared('meta'::regclass::oid::integer, 1);
+    LOCK TABLE writing IN ROW SHARE MODE;
     PERFORM 1 FROM meta WHERE name = 'version' AND value = p_version::text;
     IF NOT FOUND THEN
         RAISE EXCEPTION '%', coalesce((SELECT value FROM meta WHERE name = 'version'), '?') USING ERRCODE = 'PY005';
@@ -192,7 +195,7 @@ DECLARE
     made bigint;
 BEGIN
     PERFORM begin_write(p_version);
-    PERFORM pg_advisory_xact_lock('meta'::regclass::oid::integer, 2);
+    LOCK TABLE numbering IN EXCLUSIVE MODE;
     PERFORM 1 FROM jobs WHERE job = p_row->>'job';
     IF FOUND THEN
         RAISE EXCEPTION 'known' USING ERRCODE = 'PY007';
@@ -250,7 +253,7 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'unknown' USING ERRCODE = 'PY006';
     END IF;
-    PERFORM pg_advisory_xact_lock('meta'::regclass::oid::integer, 2);
+    LOCK TABLE numbering IN EXCLUSIVE MODE;
     PERFORM 1 FROM inputs WHERE job = p_job AND key = p_key;
     IF FOUND THEN
         RAISE EXCEPTION 'used' USING ERRCODE = 'PY008';
@@ -263,116 +266,197 @@ BEGIN
 END $$;
 
 -- All commits of a group. They come in waves: no job is twice in one wave, so that each table is written by one statement.
--- A wave is a list of lists of rows, each with its job's serial first; postgres_writes.py makes it.
-CREATE FUNCTION commit_jobs(p_sender text, p_generation integer, p_waves jsonb) RETURNS void LANGUAGE plpgsql AS $$
+-- postgres_writes.py lays them out. p_counts has, for each wave, how many rows each of the lists below has; all their numbers
+-- are in p_numbers, their times in p_times, and their texts in p_texts, with U+001F between them, or in p_json where a text has
+-- that itself. n, f and t say after which of them the next list begins, i, k and j the same for one of its rows.
+--
+-- A plan that is made while the tables are small is kept when they are large, so that each statement leaves no choice: rows
+-- are looked up one by one by their key, in a subquery that no join can be made of.
+CREATE FUNCTION commit_jobs(
+    p_sender text, p_generation integer, p_counts integer[], p_numbers bigint[], p_times double precision[], p_texts text,
+    p_json jsonb
+) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    wave jsonb;
-    part jsonb;
-    done bigint;
+    texts text[] := string_to_array(p_texts, E'\x1f');
+    counts integer[];
+    n integer := 0;
+    f integer := 0;
+    t integer := 0;
+    many integer;
+    done integer;
 BEGIN
-    PERFORM pg_advisory_xact_lock_shared('meta'::regclass::oid::integer, 1);
+    LOCK TABLE writing IN ROW SHARE MODE;
     -- Locked until the commit: another process that finds the lease ended waits for it.
     PERFORM 1 FROM leases
     WHERE owner = p_sender AND generation = p_generation AND expires > clock_timestamp() FOR KEY SHARE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'lease' USING ERRCODE = 'PY001';
     END IF;
-    FOR wave IN SELECT value FROM jsonb_array_elements(p_waves) LOOP
-        part := wave->0;
+    IF p_json IS NOT NULL THEN
+        texts := ARRAY(SELECT e.value FROM jsonb_array_elements_text(p_json) WITH ORDINALITY e (value, place) ORDER BY e.place);
+    END IF;
+    FOREACH counts SLICE 1 IN ARRAY p_counts LOOP
+        many := counts[1];
         INSERT INTO commits (job, number, time, epoch, steps, messages, head, digests, seal)
-        SELECT o.job, (r->>1)::bigint, (r->>2)::double precision, (r->>3)::bigint, (r->>4)::bigint, (r->>5)::bigint,
-            r->>6, r->>7, r->>8
-        FROM jsonb_array_elements(part) e (r)
-        JOIN owners o ON o.job = (r->>0)::bigint AND o.epoch = (r->>9)::bigint AND o.owner = p_sender;
+        SELECT p_numbers[i + 1], p_numbers[i + 2], p_times[k + 1], p_numbers[i + 3], p_numbers[i + 4], p_numbers[i + 5],
+            texts[j + 1], texts[j + 2], texts[j + 3]
+        FROM ROWS FROM (
+            generate_series(n, n + 6 * many - 6, 6), generate_series(f, f + many - 1), generate_series(t, t + 3 * many - 3, 3)
+        ) r (i, k, j)
+        WHERE (SELECT o.epoch = p_numbers[i + 6] AND o.owner = p_sender FROM owners o WHERE o.job = p_numbers[i + 1]);
         GET DIAGNOSTICS done = ROW_COUNT;
-        IF done <> jsonb_array_length(part) THEN
+        IF done <> many THEN
             RAISE EXCEPTION 'epoch' USING ERRCODE = 'PY001';
         END IF;
+        n := n + 6 * many;
+        f := f + many;
+        t := t + 3 * many;
 
-        part := wave->1;
-        IF part <> '[]' THEN
+        many := counts[2];
+        IF many > 0 THEN
             INSERT INTO steps (job, number, txn, rule, who, time, at, choice, consumed, produced, extra)
-            SELECT (r->>0)::bigint, (r->>1)::bigint, (r->>2)::bigint, r->>3, r->>4, (r->>5)::double precision,
-                r->>6, r->>7, r->>8, r->>9, r->>10
-            FROM jsonb_array_elements(part) e (r);
+            SELECT p_numbers[i + 1], p_numbers[i + 2], p_numbers[i + 3], texts[j + 1], texts[j + 2], p_times[k + 1],
+                texts[j + 3], texts[j + 4], texts[j + 5], texts[j + 6], texts[j + 7]
+            FROM ROWS FROM (
+                generate_series(n, n + 3 * many - 3, 3), generate_series(f, f + many - 1),
+                generate_series(t, t + 7 * many - 7, 7)
+            ) r (i, k, j);
+            n := n + 3 * many;
+            f := f + many;
+            t := t + 7 * many;
         END IF;
 
-        part := wave->2;
-        IF part <> '[]' THEN
+        many := counts[3];
+        IF many > 0 THEN
             INSERT INTO messages (
                 job, number, txn, sender, sender_thread, agent, thread, seq, key, time, body, meta, kind
             )
-            SELECT (r->>0)::bigint, (r->>1)::bigint, (r->>2)::bigint, r->>3, r->>4, r->>5, r->>6, (r->>7)::bigint,
-                r->>8, (r->>9)::double precision, r->>10, r->>11, r->>12
-            FROM jsonb_array_elements(part) e (r);
+            SELECT p_numbers[i + 1], p_numbers[i + 2], p_numbers[i + 3], texts[j + 1], texts[j + 2], texts[j + 3],
+                texts[j + 4], p_numbers[i + 4], texts[j + 5], p_times[k + 1], texts[j + 6], texts[j + 7], texts[j + 8]
+            FROM ROWS FROM (
+                generate_series(n, n + 4 * many - 4, 4), generate_series(f, f + many - 1),
+                generate_series(t, t + 8 * many - 8, 8)
+            ) r (i, k, j);
+            n := n + 4 * many;
+            f := f + many;
+            t := t + 8 * many;
+        END IF;
 
-            -- Each recipient once: the first of its new numbers has to lie beyond its last, and the last is kept.
-            part := wave->3;
-            PERFORM 1 FROM jsonb_array_elements(part) e (r)
-            JOIN recipients c ON c.job = (r->>0)::bigint AND c.agent = r->>1 AND c.thread = r->>2
-            WHERE c.seq >= (r->>3)::bigint;
+        -- Each recipient once: the first of its new numbers has to lie beyond its last, and the last is kept.
+        many := counts[4];
+        IF many > 0 THEN
+            PERFORM 1
+            FROM ROWS FROM (generate_series(n, n + 3 * many - 3, 3), generate_series(t, t + 2 * many - 2, 2)) r (i, j)
+            WHERE (
+                SELECT c.seq FROM recipients c
+                WHERE c.job = p_numbers[i + 1] AND c.agent = texts[j + 1] AND c.thread = texts[j + 2]
+            ) >= p_numbers[i + 2];
             IF FOUND THEN
                 RAISE EXCEPTION 'order' USING ERRCODE = 'PY002';
             END IF;
             INSERT INTO recipients (job, agent, thread, seq)
-            SELECT (r->>0)::bigint, r->>1, r->>2, (r->>4)::bigint FROM jsonb_array_elements(part) e (r)
+            SELECT p_numbers[i + 1], texts[j + 1], texts[j + 2], p_numbers[i + 3]
+            FROM ROWS FROM (generate_series(n, n + 3 * many - 3, 3), generate_series(t, t + 2 * many - 2, 2)) r (i, j)
             ON CONFLICT (job, agent, thread) DO UPDATE SET seq = excluded.seq;
+            n := n + 3 * many;
+            t := t + 2 * many;
         END IF;
 
-        part := wave->4;
-        IF part <> '[]' THEN
-            DELETE FROM molecules m USING jsonb_array_elements(part) e (r)
-            WHERE m.job = (r->>0)::bigint AND m.slot = r->>1;
+        many := counts[5];
+        IF many > 0 THEN
+            DELETE FROM molecules WHERE ctid = ANY (ARRAY(
+                SELECT (SELECT m.ctid FROM molecules m WHERE m.job = p_numbers[i + 1] AND m.slot = texts[j + 1])
+                FROM ROWS FROM (generate_series(n, n + many - 1), generate_series(t, t + many - 1)) r (i, j)
+            ));
+            n := n + many;
+            t := t + many;
         END IF;
-        part := wave->5;
-        IF part <> '[]' THEN
+        many := counts[6];
+        IF many > 0 THEN
             INSERT INTO molecules (job, slot, body)
-            SELECT (r->>0)::bigint, r->>1, r->>2 FROM jsonb_array_elements(part) e (r)
+            SELECT p_numbers[i + 1], texts[j + 1], texts[j + 2]
+            FROM ROWS FROM (generate_series(n, n + many - 1), generate_series(t, t + 2 * many - 2, 2)) r (i, j)
             ON CONFLICT (job, slot) DO UPDATE SET body = excluded.body;
+            n := n + many;
+            t := t + 2 * many;
         END IF;
 
-        part := wave->6;
-        IF part <> '[]' THEN
+        many := counts[7];
+        IF many > 0 THEN
             INSERT INTO turns (job, number, agent, thread, message, epoch, host, status, started)
-            SELECT (r->>0)::bigint, (r->>1)::bigint, r->>2, r->>3, r->>4, (r->>5)::bigint, r->>6, r->>7,
-                (r->>8)::double precision
-            FROM jsonb_array_elements(part) e (r);
+            SELECT p_numbers[i + 1], p_numbers[i + 2], texts[j + 1], texts[j + 2], texts[j + 3], p_numbers[i + 3],
+                texts[j + 4], texts[j + 5], p_times[k + 1]
+            FROM ROWS FROM (
+                generate_series(n, n + 3 * many - 3, 3), generate_series(f, f + many - 1),
+                generate_series(t, t + 5 * many - 5, 5)
+            ) r (i, k, j);
+            n := n + 3 * many;
+            f := f + many;
+            t := t + 5 * many;
         END IF;
-        part := wave->7;
-        IF part <> '[]' THEN
-            UPDATE turns t SET status = r->>3 FROM jsonb_array_elements(part) e (r)
-            WHERE t.job = (r->>0)::bigint AND t.number = (r->>1)::bigint AND t.epoch = (r->>2)::bigint
-                AND t.status = 'submitted';
+        many := counts[8];
+        IF many > 0 THEN
+            UPDATE turns SET status = e.status FROM (
+                SELECT texts[j + 1] AS status, (
+                    SELECT o.ctid FROM turns o WHERE o.job = p_numbers[i + 1] AND o.number = p_numbers[i + 2]
+                        AND o.epoch = p_numbers[i + 3] AND o.status = 'submitted'
+                ) AS place
+                FROM ROWS FROM (generate_series(n, n + 3 * many - 3, 3), generate_series(t, t + many - 1)) r (i, j)
+                OFFSET 0
+            ) e WHERE turns.ctid = e.place;
             GET DIAGNOSTICS done = ROW_COUNT;
-            IF done <> jsonb_array_length(part) THEN
+            IF done <> many THEN
                 RAISE EXCEPTION 'turn' USING ERRCODE = 'PY003';
             END IF;
+            n := n + 3 * many;
+            t := t + many;
         END IF;
 
-        part := wave->8;
-        IF part <> '[]' THEN
+        many := counts[9];
+        IF many > 0 THEN
             INSERT INTO spending AS s (job, day, turns, tokens, micros, millis)
-            SELECT (r->>0)::bigint, r->>1, (r->>2)::bigint, (r->>3)::bigint, (r->>4)::bigint, (r->>5)::bigint
-            FROM jsonb_array_elements(part) e (r)
+            SELECT p_numbers[i + 1], texts[j + 1], p_numbers[i + 2], p_numbers[i + 3], p_numbers[i + 4], p_numbers[i + 5]
+            FROM ROWS FROM (generate_series(n, n + 5 * many - 5, 5), generate_series(t, t + many - 1)) r (i, j)
             ON CONFLICT (job, day) DO UPDATE SET turns = s.turns + excluded.turns, tokens = s.tokens + excluded.tokens,
                 micros = s.micros + excluded.micros, millis = s.millis + excluded.millis;
+            n := n + 5 * many;
+            t := t + many;
         END IF;
 
-        part := wave->9;
-        IF part <> '[]' THEN
-            UPDATE inputs i SET taken = (r->>2)::bigint, note = r->>3 FROM jsonb_array_elements(part) e (r)
-            WHERE i.number = (r->>1)::bigint AND i.job = r->>0 AND i.taken = 0;
+        many := counts[10];
+        IF many > 0 THEN
+            UPDATE inputs SET taken = e.taken, note = e.note FROM (
+                SELECT p_numbers[i + 2] AS taken, texts[j + 2] AS note, (
+                    SELECT o.ctid FROM inputs o
+                    WHERE o.number = p_numbers[i + 1] AND o.job = texts[j + 1] AND o.taken = 0
+                ) AS place
+                FROM ROWS FROM (generate_series(n, n + 2 * many - 2, 2), generate_series(t, t + 2 * many - 2, 2)) r (i, j)
+                OFFSET 0
+            ) e WHERE inputs.ctid = e.place;
             GET DIAGNOSTICS done = ROW_COUNT;
-            IF done <> jsonb_array_length(part) THEN
+            IF done <> many THEN
                 RAISE EXCEPTION 'input' USING ERRCODE = 'PY004';
             END IF;
+            n := n + 2 * many;
+            t := t + 2 * many;
         END IF;
 
-        part := wave->10;
-        IF part <> '[]' THEN
-            UPDATE jobs j SET updated = (r->>1)::double precision, state = r->>2, visit = (r->>3)::bigint,
-                backtracks = (r->>4)::bigint, needs_human = (r->>5)::bigint, held = (r->>6)::bigint
-            FROM jsonb_array_elements(part) e (r) WHERE j.serial = (r->>0)::bigint;
+        many := counts[11];
+        IF many > 0 THEN
+            UPDATE jobs SET updated = e.updated, state = e.state, visit = e.visit, backtracks = e.backtracks,
+                needs_human = e.needs_human, held = e.held
+            FROM (
+                SELECT p_times[k + 1] AS updated, texts[j + 1] AS state, p_numbers[i + 2] AS visit,
+                    p_numbers[i + 3] AS backtracks, p_numbers[i + 4] AS needs_human, p_numbers[i + 5] AS held,
+                    (SELECT o.ctid FROM jobs o WHERE o.serial = p_numbers[i + 1]) AS place
+                FROM ROWS FROM (
+                    generate_series(n, n + 5 * many - 5, 5), generate_series(f, f + many - 1), generate_series(t, t + many - 1)
+                ) r (i, k, j)
+                OFFSET 0
+            ) e WHERE jobs.ctid = e.place;
+            n := n + 5 * many;
+            f := f + many;
+            t := t + many;
         END IF;
     END LOOP;
     PERFORM pg_notify(current_schema(), p_sender);

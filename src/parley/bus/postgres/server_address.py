@@ -19,14 +19,16 @@ URL_VARIABLE = "PARLEY_BUS_URL"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 _LIBPQ = ("PGHOST", "PGHOSTADDR", "PGDATABASE")  # any of these says that libpq's own variables are meant
 _SAFE = "verify-full"
-# A server or a network that is silently gone is noticed, and connecting does not wait for ever.
+# A server or a network that is silently gone is noticed within five seconds: half a lease of an owner. Connecting does
+# not wait for ever either.
+SILENT_SECONDS = 5.0
 _PATIENCE: dict[str, str | int] = {
     "connect_timeout": 5,
     "keepalives": 1,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
+    "keepalives_idle": 2,
+    "keepalives_interval": 1,
     "keepalives_count": 3,
-    "tcp_user_timeout": 15_000,
+    "tcp_user_timeout": int(SILENT_SECONDS * 1000),
     "application_name": "parley",
 }
 

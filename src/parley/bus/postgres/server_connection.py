@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import Connection, IsolationLevel, sql
+from psycopg.conninfo import make_conninfo
 
-from parley.bus.postgres.postgres_errors import explain, unreachable
-from parley.bus.postgres.server_address import Address
+from parley.bus.postgres.postgres_errors import explain, is_refusal, refused, unreachable
+from parley.bus.postgres.server_address import SILENT_SECONDS, Address
 from parley.bus.rows import BusError
 
 Found = TypeVar("Found")
@@ -37,12 +38,28 @@ _SETTINGS = {
     "default_transaction_read_only": "off",
     "standard_conforming_strings": "on",
     "timezone": "UTC",
+    # The server ends the session of a client that is silently gone: it may hold locks that others wait for.
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "10s",
 }
 
 
-def connect(address: Address, schema: str, *, durability: str = "full", idle_seconds: int = IDLE_SECONDS) -> Session:
-    """Open a session whose unqualified names are the bus's own."""
-    session = psycopg.connect(address.conninfo, autocommit=True, prepare_threshold=3)
+def connect(
+    address: Address,
+    schema: str,
+    *,
+    durability: str = "full",
+    idle_seconds: int = IDLE_SECONDS,
+    silent_seconds: float = SILENT_SECONDS,
+) -> Session:
+    """Open a session whose unqualified names are the bus's own.
+
+    `silent_seconds`: a shorter time than usual, after which a server that is silently gone is noticed.
+    """
+    conninfo = address.conninfo if silent_seconds >= SILENT_SECONDS else _sooner(address.conninfo, silent_seconds)
+    session = psycopg.connect(conninfo, autocommit=True, prepare_threshold=3)
     try:
         path = sql.SQL("{}, pg_temp").format(sql.Identifier(schema)).as_string(session)
         settings = _SETTINGS | {"search_path": path, "idle_in_transaction_session_timeout": f"{idle_seconds}s"}
@@ -58,6 +75,11 @@ def connect(address: Address, schema: str, *, durability: str = "full", idle_sec
         session.close()
         raise
     return session
+
+
+def _sooner(conninfo: str, seconds: float) -> str:
+    milliseconds, whole = int(seconds * 1000), max(2, round(seconds))  # libpq takes one second for two
+    return make_conninfo(conninfo, tcp_user_timeout=milliseconds, keepalives_idle=1, connect_timeout=whole)
 
 
 class ServerConnection:
@@ -142,6 +164,10 @@ class ServerConnection:
             with suppress(psycopg.Error):
                 self._session.execute("ROLLBACK")
 
+    def another(self) -> Session:
+        """One more session beside this one, for a thread of its own."""
+        return self._made()
+
     @property
     def is_inside(self) -> bool:
         """Whether a transaction around calls is open, in the thread that asks."""
@@ -196,8 +222,8 @@ class ServerConnection:
             try:
                 return self._open_session()
             except psycopg.OperationalError as error:
-                if (error.sqlstate or "").startswith(("28", "3D", "42")):  # it answers, and refuses
-                    raise explain(error, self._where) from error
+                if is_refusal(error):
+                    raise refused(error, self._where) from error
                 if time.monotonic() > deadline:
                     raise unreachable(error, self._where) from error
                 time.sleep(_PAUSE_SECONDS)

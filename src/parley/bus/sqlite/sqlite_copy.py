@@ -13,9 +13,8 @@ from parley.bus.rows import PROTOCOL
 from parley.bus.sqlite import bus_schema, safe_open
 from parley.bus.sqlite.queries import QUERIES
 from parley.bus.sqlite.safe_open import FILE, META
+from parley.bus.sqlite.sqlite_writes import KEYED
 from parley.bus.sqlite.sqlite_writes import key as row_key
-
-_KEYED = ("commits", "steps", "messages", "turns")  # their key is the job's serial and the row's number
 
 
 def make_copy(folder: Path, source: Copied, key: Key) -> Key:
@@ -33,7 +32,7 @@ def make_copy(folder: Path, source: Copied, key: Key) -> Key:
                 connection.execute(statement)
         connection.executemany(QUERIES["set_meta"], [("protocol", PROTOCOL), (META, made.id)])
         for name, rows in all_tables(source):
-            keyed = name in _KEYED
+            keyed = name in KEYED
             columns = ("id", *TABLES[name][2:]) if keyed else TABLES[name]
             marks = ", ".join("?" * len(columns))
             statement = f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608 - TABLES' own names

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from time import sleep
@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from parley.bus import key_files
-from parley.bus.bus_tables import TABLES
+from parley.bus.bus_tables import KEY_COLUMNS, TABLES
 from parley.bus.commit_waves import waves
 from parley.bus.hash_chain import seal_head
 from parley.bus.key_files import Key, KeyRefused
@@ -53,7 +53,7 @@ from parley.bus.sqlite.mounts import MOUNTINFO, network_filesystem
 from parley.bus.sqlite.queries import QUERIES
 from parley.bus.sqlite.safe_open import FILE, META
 from parley.bus.sqlite.sqlite_errors import REFUSED, TAKEN, explain, explain_os
-from parley.bus.sqlite.sqlite_writes import BEFORE_ALL, WriteTransaction, place, span
+from parley.bus.sqlite.sqlite_writes import BEFORE_ALL, KEYED, WriteTransaction, place, span
 
 BUSY_SECONDS = 10.0
 
@@ -500,6 +500,10 @@ class SqliteStore:
         serial = self._serial(job)
         return iter(self._rows(TurnRow, "list_turns", span(serial)) if serial is not None else ())
 
+    def hosts_of(self, job: str) -> Mapping[str, str]:
+        """Where the job's turns run: none runs on another host."""
+        return {}
+
     def check(self) -> None:
         """Refuse to go on where the file is not the one that was opened: no other process reads what is written."""
         now = self._files()
@@ -518,8 +522,11 @@ class SqliteStore:
 
     def table(self, name: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a table, as a copy carries them."""
-        columns = ", ".join(TABLES[name])
-        return iter(self._select(f"SELECT {columns} FROM {name} ORDER BY 1, 2", ()))  # noqa: S608 - TABLES' own names
+        columns = TABLES[name]
+        order = "id" if name in KEYED else ", ".join(columns[: KEY_COLUMNS[name]])  # as they lie: nothing is sorted
+        query = f"SELECT {', '.join(columns)} FROM {name} ORDER BY {order}"  # noqa: S608 - TABLES' own names
+        with self._lock, _explained(self.path):
+            yield from self._connection.execute(query)
 
     @property
     def kind(self) -> str:

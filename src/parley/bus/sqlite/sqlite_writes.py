@@ -35,6 +35,7 @@ from parley.bus.slots import turn_number
 from parley.bus.sqlite.queries import QUERIES
 from parley.bus.sqlite.sqlite_errors import REFUSED, explain
 
+KEYED = ("commits", "steps", "messages", "turns")  # tables whose key is the job's serial and the row's number
 SERIAL_BITS = 40
 BEFORE_ALL = -REACH - 1  # a number before every row's
 

@@ -38,12 +38,14 @@ from parley.views.job_view import (
     damage_words,
     is_seen_owned,
     lasted,
+    located,
     past,
     tree,
     with_progress,
 )
 from parley.views.questions.needs import exits_of
 from parley.views.questions.next_actions import situations
+from parley.views.turn_hosts import lost_hosts
 
 
 def listing(place: Workplace, words: argparse.Namespace) -> list[dict[str, Any]]:
@@ -181,6 +183,8 @@ def job_document(store: Store, present: Present, files: JobFiles, found: Deliver
         "cost": behind.usage,
         "budget": [line.document() for line in standing(store, present.loaded, time.time())],
         "turns_lost": behind.lost,
+        "hosts": behind.hosts.turns,
+        "lost_hosts": [one.document() for one in lost_hosts(store, present.job)],
         "refused": behind.refused,
         "answers": behind.answers,
         "steps": transaction.steps if transaction else 0,
@@ -248,7 +252,8 @@ def has_files(files: JobFiles, job: str) -> bool:
 
 def everyone(present: Present, behind: JobHistory, files: JobFiles) -> list[tuple[int, Thread]]:
     """The whole dispatch tree, each with its depth; those at work with what they last did."""
-    return tree([with_progress(present, thread, files) for thread in present.threads()], behind.ended)
+    found = tree([with_progress(present, thread, files) for thread in present.threads()], behind.ended)
+    return [(depth, located(thread, behind.hosts)) for depth, thread in found]
 
 
 def answers(present: Present) -> list[str]:

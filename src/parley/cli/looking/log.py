@@ -99,7 +99,8 @@ def _print(event: LogEvent, days: Days) -> None:
         print(heading)
     if event.kind == "message":
         by = f", in the {event.author}'s name" if event.author else ""
-        print(f"{clock(event.time)}  {event.by or event.who} -> {event.to}  [{event.thread}]{by}")
+        host = f", on {safe(event.host)}" if event.host else ""
+        print(f"{clock(event.time)}  {event.by or event.who} -> {event.to}  [{event.thread}]{host}{by}")
         for line in safe_lines(event.text).splitlines():
             print(f"    {line}")
         if isinstance(event.meta, Answered) and event.meta.view.weighed is not None:

@@ -6,12 +6,15 @@ import os
 import subprocess
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
+from importlib import import_module
 
+from parley.base.documents.node import DocumentError
 from parley.bus.glimpses import Glimpse
 from parley.bus.rows import BusError
 from parley.bus.sqlite import safe_open
-from parley.cli import FAILED, CommandError
+from parley.cli import FAILED, CommandError, home_bus
 from parley.cli.common import Workplace, account_name
 from parley.cli.looking.ls import look
 from parley.cli.looking.need_texts import diff_text, put_forward
@@ -25,6 +28,7 @@ from parley.machine.checkout_watch import CheckoutWatch
 from parley.ports.decisions import Decided, MemoryTrouble
 from parley.ports.workspaces import WorkspaceError
 from parley.protocol.molecules import job_thread
+from parley.views.host_lines import HostLine
 from parley.views.job_result import artifacts
 from parley.views.questions.gate_view import gate_page
 from parley.views.repository_context import CommandEnd, RepositoryContext
@@ -71,6 +75,8 @@ def context_of(place: Workplace, title: str = "") -> RepositoryContext:
         agents=lambda: agents_here(place),
         run_to_end=here.run_to_end,
         program=lambda words: program_words(place, words),
+        on_server=here.on_server,
+        hosts=here.hosts,
         go_on=lambda job, more: spawn(place, job, place.home / "jobs" / job / "run.log", *more),
     )
     return made
@@ -96,6 +102,24 @@ class _Repository:
     def hidden_version(self) -> int:
         """A number that grows when there is more to hide."""
         return self.secrets.version
+
+    def on_server(self) -> bool:
+        """Whether the bus is on a server. Of a home that is refused it is not: what is wrong is said elsewhere."""
+        try:
+            return home_bus.exists(self._place.home) and home_bus.on_server(self._place.home) is not None
+        except BusError:
+            return False
+
+    def hosts(self) -> Sequence[HostLine]:
+        """The hosts that run turns, without secrets: each has described itself."""
+        key = home_bus.on_server(self._place.home)
+        if key is None:
+            return ()
+        try:
+            found: list[HostLine] = import_module("parley.cli.looking.home_hosts").hosts_of(key)
+        except (CommandError, DocumentError) as error:
+            raise BusError(str(error)) from error
+        return [replace(host, boundary=self.redact(host.boundary)) for host in found]
 
     def glance(self) -> list[Glimpse]:
         """Every job, oldest first."""

@@ -19,6 +19,7 @@ from parley.cli.running.bootstrap import print_question
 from parley.cli.running.job_runners import default_model
 from parley.cli.shared_home import job_files
 from parley.engine.values.hold_causes import Wait
+from parley.engine.values.human_inputs import HostLostInput
 from parley.engine.values.people import DOES, May
 from parley.features.budgets.arithmetic import BudgetLine
 from parley.ports.turns import CLAUDE, SCRIPTED
@@ -94,6 +95,9 @@ def _print_job(document: dict[str, Any]) -> None:
     lost = f", {document['turns_lost']} lost" if document["turns_lost"] else ""
     print(f"  agent      {agent_words(document)}")
     print(f"  cost       {cost}{lost}; {count(document['messages'], 'message')}, {count(document['steps'], 'step')}")
+    if document["hosts"]:
+        turns = ", ".join(f"{name} {turns}" for name, turns in document["hosts"].items())
+        print(f"  hosts      {one_line(turns, 200)}")
     for number, line in enumerate(document["budget"]):
         said = BudgetLine(**line)
         spent = "  spent" if said.spent else ""
@@ -120,7 +124,13 @@ def _print_job(document: dict[str, Any]) -> None:
     if alive:
         print("\nat work")
     for thread in alive:
-        print(f"  {MARKS[thread['state']]} {thread['agent']:<13} {thread['id']:<23} {safe(thread['doing'])}")
+        doing = f"{safe(thread['doing'])}{_on(thread)}"
+        print(f"  {MARKS[thread['state']]} {thread['agent']:<13} {thread['id']:<23} {doing}")
+
+
+def _on(thread: dict[str, Any]) -> str:
+    """Where a thread's turn runs that is under way on another host."""
+    return f", on {safe(thread['host'])}" if thread["host"] and thread["since"] and thread["state"] != "ended" else ""
 
 
 def _print_steering(document: dict[str, Any]) -> None:
@@ -129,6 +139,13 @@ def _print_steering(document: dict[str, Any]) -> None:
         print("\nleft out")
     for one in document["unfinished"][-UNFINISHED:]:
         print(f"  {time_text(one['time'])}  {safe(one['text'])}")
+    if document["lost_hosts"]:
+        print("\nlost hosts")
+    for one in document["lost_hosts"]:
+        told = HostLostInput(
+            turn=one["turn"], agent=one["agent"], thread=one["thread"], host=one["host"], why=one["why"]
+        )
+        print(f"  {time_text(one['time'])}  {safe(told.words)}")
     if document["abandoned"]:
         print("\nabandoned")
     for cut in document["abandoned"]:
@@ -171,5 +188,6 @@ def _print_tree(threads: list[dict[str, Any]]) -> None:
             )
         mail = f", {thread['mail']} waiting" if thread["mail"] else ""
         name = f"{'  ' * thread['depth']}{MARKS[thread['state']]} {thread['agent']} {thread['id']}"
-        print(f"{name:<52} {one_line(thread['doing'], 160 if thread['waits'] else 80)}{since}{mail}")
+        host = _on(thread) or (f", last on {safe(thread['host'])}" if thread["host"] else "")
+        print(f"{name:<52} {one_line(thread['doing'], 160 if thread['waits'] else 80)}{since}{mail}{host}")
     print("\n* at work  ! stalled  ? asks  . waits  - ended")

@@ -100,7 +100,7 @@ class WorkPrinter:
             case WorkKind.WAITS:
                 yield f"{head} waits: {one_line(event.words, WORDS_SHOWN)}"
             case WorkKind.GOES_ON:
-                yield f"{head} goes on"
+                yield f"{head} {one_line(event.words, WORDS_SHOWN) if event.host and event.words else 'goes on'}"
             case WorkKind.END:
                 yield f"{head} ends its turn: {one_line(event.words, WORDS_SHOWN)}".removesuffix(": ")
             case WorkKind.LOST:

@@ -234,7 +234,7 @@ def of_agent(place: Workplace, wanted: str | None = None) -> ReadinessCheck:
         check_roles(snapshot.roles, settings, place)
     except (CommandError, DocumentError, WorkspaceError) as error:
         return ReadinessCheck("agent", ok=False, found=f"no job can start: {error}")
-    return ReadinessCheck("agent", ok=True, found=announced(agent, settings, snapshot))
+    return ReadinessCheck("agent", ok=True, found=announced(agent, settings, snapshot, place))
 
 
 def of_claude(place: Workplace, wanted: str | None = None) -> ReadinessCheck:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import re
 import signal
@@ -11,9 +12,11 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
+from parley.bus.patient_lock import holder
 from parley.bus.sqlite import safe_open
 from parley.cli import FAILED, OK, CommandError, home_bus
 from parley.cli.common import HOME_VARIABLE, Workplace, one_line, own_settings, place_of, users_folder
@@ -26,11 +29,13 @@ from parley.hosts.board_address import board_connect, chosen_board
 from parley.hosts.host_board import HostRefused
 from parley.hosts.mirror.place_mirror import PlaceMirror
 from parley.hosts.worker import LAST_SECONDS, HostWorker, WorkerOptions, WorkerPlace
+from parley.hosts.worker_health import HealthAddress, HealthServer, read_address
 from parley.machine.process_tags import MARK, gits_mark
 from parley.runners.local_turns import LocalTurns
 from parley.settings import load
 
 STUCK_SECONDS = 10.0  # after the limits of a drain, when the process is ended whatever it does
+LOCK, LOCKED_SECONDS, LOCK_PAUSE_SECONDS = "worker.lock", 10.0, 0.1
 MOST_SLOTS = 1000
 MOST_DRAIN = 86_400
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -44,6 +49,7 @@ def run(words: argparse.Namespace) -> int:
     labels = tuple(dict.fromkeys(_name(label) for label in words.label or ()))
     slots = _whole(words.slots, "--slots", MOST_SLOTS)
     drain = _whole(words.drain, "--drain", MOST_DRAIN)
+    health = _health(words.health)
     address, temporal, remote = (
         home_bus.address_of(_server(words.server)),
         temporal_of(settings.hosts),
@@ -56,6 +62,7 @@ def run(words: argparse.Namespace) -> int:
     if not trial.ok:
         raise CommandError(f"no turn can run here: the boundary: {trial.found}: {trial.remedy}", FAILED)
     with ExitStack() as held:
+        _hold(place.home, held)
         boundary = held.enter_context(closing(boundary_at(place, settings.boundary)))
         turns = LocalTurns(runners(place, settings, boundary), slots)
         mirror = PlaceMirror(
@@ -69,15 +76,22 @@ def run(words: argparse.Namespace) -> int:
             tell=_tell,
         )
         worker = HostWorker(
-            place=WorkerPlace(schema, board_connect(address, schema), temporal),
+            place=WorkerPlace(schema, partial(board_connect, address, schema), temporal),
             options=WorkerOptions(
-                name=name, slots=slots, labels=labels, boundary=one_line(trial.found, 300), drain_seconds=drain
+                name=name,
+                slots=slots,
+                labels=labels,
+                boundary=one_line(trial.found, 300),
+                drain_seconds=drain,
+                alone_seconds=settings.hosts.alone_seconds,
             ),
             turns=turns,
             mirror=mirror,
             tell=_tell,
         )
         _end_on_signals(worker, drain)
+        if health is not None:
+            held.enter_context(closing(_answering(health, worker)))
         try:
             _tell(f"{name} offers {slots} slots; Ctrl-C or SIGTERM lets its turns end, a second one hands them back")
             worker.run()
@@ -123,6 +137,27 @@ def _make_home(home: Path) -> None:
         raise CommandError(f"{home} has a bus, or is not yours alone; name another folder with {HOME_VARIABLE}")
 
 
+def _hold(home: Path, held: ExitStack) -> None:
+    """Keep the home for this process: two workers would lay the same job's files out over each other."""
+    handle = os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    held.callback(os.close, handle)
+    deadline = time.monotonic() + LOCKED_SECONDS  # one that was just killed may still be going
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                other = holder(os.fstat(handle))
+                raise CommandError(
+                    f"another worker{f' (process {other})' if other else ''} uses {home}; choose another name with "
+                    f"--name, or name another folder with {HOME_VARIABLE}",
+                    FAILED,
+                ) from None
+            time.sleep(LOCK_PAUSE_SECONDS)
+        else:
+            return
+
+
 def _server(named: str | None) -> str:
     """The server that has the board: the one that was named, else the only one of the user's settings."""
     if named:
@@ -143,6 +178,24 @@ def _whole(text: str, option: str, most: int) -> int:
     if not text.isdecimal() or not text.isascii() or not 1 <= int(text[:9]) <= most:
         raise CommandError(f"{option} takes a whole number from 1 to {most}, not {one_line(text, 20)!r}")
     return int(text)
+
+
+def _health(text: str | None) -> HealthAddress | None:
+    if text is None:
+        return None
+    try:
+        return read_address(text)
+    except ValueError:
+        raise CommandError(
+            f"--health takes an address of this machine and a port, such as 127.0.0.1:7328, not {one_line(text, 60)!r}"
+        ) from None
+
+
+def _answering(address: HealthAddress, worker: HostWorker) -> HealthServer:
+    try:
+        return HealthServer(address, worker.state)
+    except OSError as error:
+        raise CommandError(f"--health: {address.host} port {address.port}: {error.strerror}", FAILED) from error
 
 
 def _tell(line: str) -> None:

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 
 from parley.actions.drive import Rest, RestReason, View, drive
 from parley.assembly import make_engine
+from parley.base.documents.node import DocumentError
 from parley.base.redaction import Secrets
 from parley.base.text import safe_lines
+from parley.bus.attendant import attendant_stopped, attended
 from parley.bus.store import HomeStore
 from parley.cli import FAILED, OK, WAITING, WITHDRAWN, CommandError, ctrl_c, home_bus
-from parley.cli.common import Workplace, make_home, on_terminal, print_json, safe, time_text
+from parley.cli.common import Workplace, make_home, on_terminal, own_settings, print_json, safe, time_text
 from parley.cli.looking.json_documents import deliver, job_document
 from parley.cli.looking.need_texts import file_of
 from parley.cli.machine.boundary_trial import boundary_at
@@ -45,6 +47,7 @@ from parley.machine.stop_signals import Stopped, stop_like_ctrl_c
 from parley.ports.workspaces import WorkspaceError
 from parley.runners.local_turns import LocalTurns
 from parley.sandbox import Boundary
+from parley.settings import load
 from parley.settings.schema import Settings
 from parley.tui.plain_lines import PlainView, SilentView
 from parley.views.history.interventions import ASKED, UNDELIVERED, interventions, named
@@ -142,6 +145,14 @@ def _telemetry(
     return found
 
 
+def withdrawing_settings() -> Settings:
+    """What a job is given up with: no settings but those that say where its turns run. It must always work."""
+    try:
+        return Settings(hosts=load.read_own(own_settings(), notify=False).hosts)
+    except DocumentError:
+        return Settings()
+
+
 def _turns(place: Workplace, settings: Settings, boundary: Boundary, store: HomeStore) -> LocalTurns | PlacedTurns:
     """What carries turns out: this machine, or other hosts where the bus is on a server and Temporal is named."""
     key = home_bus.on_server(place.home) if settings.hosts.temporal else None
@@ -175,10 +186,14 @@ def run_jobs(
     words: argparse.Namespace,
     *,
     stay: bool = False,
+    leave: bool = False,
     beside: View | None = None,
     widened: Sequence[Widening] = (),
 ) -> int:
-    """Run jobs with the fitting view; returns the exit code. `beside` is called along with the view."""
+    """Run jobs with the fitting view; returns the exit code. `beside` is called along with the view.
+
+    `leave`: leave a job that another process owns to the engine of `parley serve`, where that runs.
+    """
     ctrl_c.set_interrupted_hint(lambda: under_way(place, jobs))
     looking = RedactedStore(place)  # a store of its own: the engine sees its inputs as another process's
     paged = getattr(words, "page", False)  # the demo on the page: the terminal says where to look
@@ -192,7 +207,8 @@ def run_jobs(
                 ends = drive(engine, jobs, CompositeView(view, beside), stay=True)
         else:
             quiet = SilentView() if words.json else PlainView(looking, jobs, afresh=words.command == "run")
-            ends = drive(engine, jobs, CompositeView(quiet, beside), stay=stay or beside is not None)
+            both, taken = CompositeView(quiet, beside), partial(_attended, place) if leave else _never
+            ends = drive(engine, jobs, both, stay=stay or beside is not None, attended=taken)
         if any(rest.how in _CUT_SHORT for rest in ends.values()):
             _refuse_gone(looking, patient=True)
         return report(looking, place, ends, words, widened)
@@ -201,6 +217,14 @@ def run_jobs(
         return stop.code if isinstance(stop, Stopped) else ctrl_c.CODE
     finally:
         looking.close()
+
+
+def _attended(place: Workplace) -> bool:
+    return attended(place.home) and not attendant_stopped(place.home)
+
+
+def _never() -> bool:
+    return False
 
 
 class CompositeView:
@@ -269,13 +293,22 @@ def report(
     return max(codes, key=(OK, WITHDRAWN, WAITING, FAILED).index)
 
 
+def attended_line(job: str) -> str:
+    """That no process of its own is needed for a job."""
+    return f"the engine of `parley serve` works on {job}"
+
+
 def _code(state: str, how: RestReason) -> int:
+    if how is RestReason.ATTENDED:
+        return OK
     return FAILED if how in _CUT_SHORT else STATE_CODES.get(state, WAITING)
 
 
 def _tell(store: HomeStore, present: Present, how: RestReason, place: Workplace) -> None:
     job, row = present.job, present.row
-    if how is RestReason.PAUSED:
+    if how is RestReason.ATTENDED:
+        print(attended_line(job))
+    elif how is RestReason.PAUSED:
         print(f"{job} is paused; go on with: {resume_command(job, place)}")
     elif how in _CUT_SHORT:
         return  # it is reported as an error

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from parley import roles as role_files
 from parley.base.documents.node import plain
 from parley.base.wording import advice
-from parley.cli import CommandError
+from parley.cli import CommandError, home_bus
 from parley.cli.common import Workplace
 from parley.cli.starting.job_snapshot import JobSnapshot
 from parley.features.budgets.arithmetic import limit_words
@@ -153,11 +153,16 @@ def choose(wanted: str | None, settings: Settings, place: Workplace, *, playbook
     agent = wanted or (SCRIPTED if playbook else CLAUDE)
     if agent == SCRIPTED and not playbook:
         raise CommandError("the scripted agent needs a playbook; name one with --playbook FILE, or try `parley demo`")
-    if agent == CLAUDE and (problem := claude_problem(settings)):
+    if agent == CLAUDE and not elsewhere(settings, place) and (problem := claude_problem(settings)):
         guide = "" if SET_UP in problem else f"; `{SET_UP}` shows what is there"
         hint = "" if wanted else "; or let scripted agents play: --playbook FILE, or `parley demo`"
         raise CommandError(f"{problem}{guide}{hint}")
     return agent
+
+
+def elsewhere(settings: Settings, place: Workplace) -> bool:
+    """Whether turns run on other hosts: those have programs and logins of their own, and need none here."""
+    return bool(settings.hosts.temporal) and home_bus.exists(place.home) and home_bus.on_server(place.home) is not None
 
 
 def claude_problem(settings: Settings) -> str:
@@ -179,13 +184,13 @@ def with_runners(roles: Iterable[RoleSnapshot], agent: str, played: Iterable[str
 
 def check(roles: Iterable[RoleSnapshot], settings: Settings, place: Workplace) -> None:
     """Refuse a role whose runner lacks something, in one line, before anything starts."""
-    known = programs.read(settings.agents, place.root)
+    known, here = programs.read(settings.agents, place.root), not elsewhere(settings, place)
     for role in roles:
         runner, problem = role.runner, ""
         if runner == CLAUDE:
-            problem = claude_problem(settings)
+            problem = claude_problem(settings) if here else ""
         elif runner in known:
-            problem = programs.problem(known[runner])
+            problem = programs.problem(known[runner]) if here else ""
         elif runner not in BUILT_IN:
             problem = f"there is no runner {runner!r}; {advice(runner, agent_names(known))}"
         if problem:
@@ -197,22 +202,28 @@ def reports_cost(roles: Iterable[RoleSnapshot]) -> bool:
     return any(role.runner == CLAUDE for role in roles)
 
 
-def announced(agent: str, settings: Settings, snapshot: JobSnapshot) -> str:
+def announced(agent: str, settings: Settings, snapshot: JobSnapshot, place: Workplace) -> str:
     """The agent, its model and login, and its budget, in one line for people."""
-    said = [agent_words(agent, settings)]
+    here = not elsewhere(settings, place)
+    said = [agent_words(agent, settings) if here else f"{agent_name(agent)} on other hosts (`parley hosts`)"]
     if agent != SCRIPTED:
         said.append(f"model: {model_words(agent, settings, snapshot)}")
-    login = available(settings.claude, os.environ) if agent == CLAUDE else None
+    login = available(settings.claude, os.environ) if agent == CLAUDE and here else None
     if login is not None:
         said.append(f"login: {login.origin}")
     return ", ".join([*said, f"budget: {limit_words(snapshot.budget)}"])
+
+
+def agent_name(agent: str) -> str:
+    """An agent's name for people."""
+    return "Claude Code" if agent == CLAUDE else agent
 
 
 def agent_words(agent: str, settings: Settings) -> str:
     """An agent's name, with its version where it has one."""
     if agent != CLAUDE:
         return agent
-    return f"Claude Code {'.'.join(map(str, find_program(settings.claude, os.environ).version))}"
+    return f"{agent_name(agent)} {'.'.join(map(str, find_program(settings.claude, os.environ).version))}"
 
 
 def model_words(agent: str, settings: Settings, snapshot: JobSnapshot) -> str:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
+from contextlib import closing, suppress
 
+from parley.actions.leave import leave
 from parley.bus.key_files import Key
-from parley.bus.postgres.postgres_schema import schema_of
+from parley.bus.postgres.postgres_schema import board_of, schema_of
 from parley.bus.postgres.server_address import Address
-from parley.cli import CommandError
+from parley.bus.rows import Duplicate
+from parley.cli import CommandError, home_bus
 from parley.cli.common import Workplace
-from parley.hosts.board import board_of
+from parley.engine.values.human_inputs import HostLostInput
 from parley.hosts.board_address import board_connect
 from parley.hosts.mirror.git_remote import Remote
 from parley.hosts.mirror.place_mirror import PlaceMirror
-from parley.hosts.placed_turns import PlacedTurns
+from parley.hosts.placed_turns import LostTurn, PlacedTurns
 from parley.hosts.placer import Placer
 from parley.hosts.temporal_link import TemporalAddress
 from parley.machine.process_tags import MARK, gits_mark
 from parley.ports.turns import Order
+from parley.protocol.molecules import ORCHESTRATOR
 from parley.sandbox import Boundary
 from parley.settings.schema import HostsSettings, Settings
 
@@ -51,8 +55,21 @@ def placed_turns(
         roles=hosts.roles,
         lost_seconds=hosts.lost_seconds,
         report=report,
+        lost=lambda turn: record_lost(place, turn, report),
         label_of=label_of,
     )
+
+
+def record_lost(place: Workplace, turn: LostTurn, report: Callable[[str], None]) -> None:
+    """Put it on the bus that a host was lost before a turn could be ended there: the job's owner takes it from there.
+
+    By a store of its own: the owner's hears of what others write, and may be in the middle of a transaction.
+    """
+    job = turn.key.job
+    given = HostLostInput(turn=turn.key.turn, agent=turn.agent, thread=turn.thread, host=turn.host, why=turn.why)
+    report(f"{job}: {given.words}")
+    with closing(home_bus.open_store(place.home)) as store, suppress(Duplicate):
+        leave(store, job, f"{HostLostInput.kind}:{turn.key.turn}", given, by=ORCHESTRATOR)
 
 
 def drop_places(place: Workplace, hosts: HostsSettings, key: Key, jobs: Collection[str]) -> None:
@@ -67,7 +84,7 @@ def remote_of(hosts: HostsSettings) -> Remote:
     if not hosts.remote:
         raise CommandError("turns run on other hosts ([hosts] temporal), and no git remote carries their files: set "
                            '[hosts] remote = "ssh://…" in your own settings')  # fmt: skip
-    return Remote(hosts.remote)
+    return Remote(hosts.remote, hosts.remote_ca)
 
 
 def temporal_of(hosts: HostsSettings) -> TemporalAddress:

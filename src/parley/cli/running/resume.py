@@ -21,7 +21,15 @@ from parley.cli.machine.readiness import require
 from parley.cli.machine.trust import Layers, layers_of
 from parley.cli.machine.wider_settings import of_settings, tell
 from parley.cli.open_bus import find_job, open_bus
-from parley.cli.running.bootstrap import STATE_CODES, engine_of, put_as_branch, run_jobs, spent_words
+from parley.cli.running.bootstrap import (
+    STATE_CODES,
+    attended_line,
+    engine_of,
+    put_as_branch,
+    run_jobs,
+    spent_words,
+    withdrawing_settings,
+)
 from parley.cli.running.hand_over import hand_over
 from parley.cli.running.job_runners import check, with_runners
 from parley.engine.turn.start import day_of
@@ -72,7 +80,7 @@ def run(words: argparse.Namespace) -> int:
             layers = settled or ready(place, [row])
             offered = present.loaded.epoch == 0  # to the attendant, by the command that made the job
             if words.background and not lives and not offered and hand_over(place.home, store, row.job):
-                print(f"the engine of `parley serve` works on {row.job}")
+                print(attended_line(row.job))
                 return OK
             if lives and not words.json:
                 print(f"another process works on {row.job}; this one takes over if that process ends")
@@ -80,7 +88,7 @@ def run(words: argparse.Namespace) -> int:
     if not words.json:  # else the document has it
         tell(widened)
     with engine_of(place, layers.given) as engine:  # the settings that were checked, even if the file has changed
-        return run_jobs(engine, place, jobs, words, stay=words.background, widened=widened)
+        return run_jobs(engine, place, jobs, words, stay=words.background, leave=words.background, widened=widened)
 
 
 def ready(place: Workplace, rows: Iterable[JobRow]) -> Layers:
@@ -128,7 +136,7 @@ def finish_ended_jobs(store: HomeStore, place: Workplace, rows: Iterable[JobRow]
             behind = [row for row in behind if not unsound(unredacted, place, row.job)]
     if not behind:
         return
-    with engine_of(place, Settings()) as engine:  # no agent runs, so parley.toml does not matter
+    with engine_of(place, withdrawing_settings()) as engine:
         for row in behind:
             engine.make_good(row.job)
             if row.state == "DONE":

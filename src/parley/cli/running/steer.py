@@ -19,6 +19,7 @@ from parley.machine.clock import RandomIds
 from parley.protocol.molecules import Hold, job_thread, thread_kind
 from parley.views.history.interventions import said_of
 from parley.views.job_view import TERMINAL, Present
+from parley.views.turn_hosts import lost_hosts
 
 
 def run(words: argparse.Namespace) -> int:
@@ -35,8 +36,9 @@ def _step(place: Workplace, words: argparse.Namespace) -> int:
         steps = {"intervene": _intervene, "pause": _pause, "withdraw": withdraw}
         note, code = steps[words.command](store, place, row, words)
         state = store.load(row.job).row.state
+        lost = lost_hosts(store, row.job)
     if words.json:
-        print_json({"id": row.job, "state": state, "note": note})
+        print_json({"id": row.job, "state": state, "note": note, "lost_hosts": [host.document() for host in lost]})
     else:
         print(note)
     return code

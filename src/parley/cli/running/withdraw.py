@@ -17,7 +17,7 @@ from parley.cli.common import Workplace, acting_person, agrees, can_ask, check_t
 from parley.cli.error_lines import explain
 from parley.cli.leave_input import POLL_SECONDS, WAIT_SECONDS, put_and_wait
 from parley.cli.open_bus import pick_thread, refuse_foreign_home
-from parley.cli.running.bootstrap import engine_of
+from parley.cli.running.bootstrap import engine_of, withdrawing_settings
 from parley.cli.running.resume import finish_ended_jobs
 from parley.cli.running.urgent_withdraw import OWNERS_SECONDS
 from parley.engine.values.human_inputs import Denied, Input, Unsigned, WithdrawInput, handled, is_in_vain, note_words
@@ -27,8 +27,8 @@ from parley.machine.disk_reserve import DiskReserve
 from parley.machine.process_tags import end_marked, gits_mark
 from parley.ports.workspaces import WorkspaceError
 from parley.protocol.molecules import Surface, job_thread, thread_kind
-from parley.settings.schema import Settings
 from parley.views.job_view import TERMINAL, Present, past, tree
+from parley.views.turn_hosts import lost_hosts
 from parley.workflow.model.terms import EXECUTOR
 
 ROUND_SECONDS = 0.5  # between two checks whether the owner has taken it
@@ -91,16 +91,16 @@ def withdraw(store: HomeStore, place: Workplace, row: JobRow, words: argparse.Na
     ended = store.load(row.job).row.state in TERMINAL
     if is_in_vain(taken) and not ended:
         return f"{row.job}: {note_words(taken)}", FAILED
-    what = row.job if whole else thread
+    what, unkept = row.job if whole else thread, ""
     try:
         _await(store, place, row.job, taken.taken)
         if ended:
             _finish(store, place, row.job)
     except (WorkspaceError, OSError) as error:
-        _check_all_dead(store, row.job, "" if whole else thread)
-        return f"{what} is withdrawn; its files could not be kept: {explain(error)[0]}", OK
+        unkept = f"its files could not be kept: {explain(error)[0]}"
     _check_all_dead(store, row.job, "" if whole else thread)
-    return f"{what} is withdrawn", OK
+    lost = [host.words for host in lost_hosts(store, row.job, taken.number)]
+    return "; ".join(filter(None, (f"{what} is withdrawn", *lost, unkept))), OK
 
 
 def _withdrawn(store: HomeStore, place: Workplace, job: str, given: WithdrawInput, by: str) -> InputRow | None:
@@ -176,7 +176,7 @@ def carried_out(store: HomeStore, place: Workplace, job: str, key: str) -> Input
 
 def _carry_out(place: Workplace, job: str) -> None:
     """Own the job, carry out its inputs, and release it: it has no owner, or its owner died."""
-    with engine_of(place, Settings()) as engine:  # default settings: giving up must always work
+    with engine_of(place, withdrawing_settings()) as engine:
         engine.adopt(job, asleep=True, untouched=DiskReserve(place.home).is_needed())
         engine.crank(0.0)
         if why := engine.put_aside().get(job):
@@ -265,6 +265,7 @@ def _marks(store: HomeStore, job: str, thread: str) -> list[str]:
 
 
 def _check_all_dead(store: HomeStore, job: str, thread: str) -> None:
-    """Verify that no process of what was withdrawn is left."""
+    """Verify that no process of what was withdrawn is left. The git of a living owner publishes what came of it."""
+    spared = gits_mark(job) if store.owner_lives(job) else ""
     for mark in _marks(store, job, thread):
-        end_marked(mark)
+        end_marked(mark, spared=spared)

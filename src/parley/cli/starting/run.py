@@ -115,7 +115,7 @@ def begin(
         continues=continued.former.kept() if continued is not None else None,
         widenings=tuple(one._asdict() for one in widened),
     )
-    announce(words, agent, f"agent: {announced(agent, settings, snapshot)}")
+    announce(words, agent, f"agent: {announced(agent, settings, snapshot, place)}")
     if not words.json or words.detach:  # else the document has it
         tell(widened)
     tell_of_design(place, given)

@@ -7,7 +7,7 @@ Every line has `time`, `turn` and `event`. The events, and what else their lines
 
 - `start`: `agent`, `thread`, `message`
 - `progress`: `text`, and `sign` where it tells of no work; of a tool's use also `tool` and `use`, and at its end
-  `over`, `seconds`, `result` and `failed`
+  `over`, `seconds`, `result` and `failed`; of a turn that begins on another host, its `host`
 - `call`: a call of the protocol's that was accepted: `tool`, `call` (what it is about, in a few words), `result`
 - `refused`: one that was not: `tool`, `why`
 - `waits` (`reason`, `until`) and `goes on`: the turn waits for its provider
@@ -111,6 +111,7 @@ class ReadLine(Struct, frozen=True):
     thread: str = ""
     text: str = ""
     sign: Sign = Sign.WORK
+    host: str = ""  # on which a turn begins
     call: str = ""  # what an accepted call is about
     tool: str = ""
     use: str = ""  # the id of a tool's use
@@ -137,11 +138,12 @@ class Heard(NamedTuple):
     last: float = 0.0
     tool: str = ""
     said: str = ""
+    waits: str = ""  # for a slot: what it says of that
 
 
 def heard(lines: Iterable[str], turn: str) -> Heard:
     """Read the end of a stream."""
-    last, said, uses = 0.0, "", dict[str, str]()
+    last, said, waits, uses = 0.0, "", "", dict[str, str]()
     for text in lines:
         if turn not in text:  # the end of a stream has many turns, and to read a line takes long
             continue
@@ -154,8 +156,10 @@ def heard(lines: Iterable[str], turn: str) -> Heard:
                 uses.pop(line.use, None)
             else:
                 uses[line.use] = line.tool
+        if line.sign is Sign.QUEUE:
+            waits = "" if line.over else line.text
         if line.event == "call":
             said = deed(line.tool, line.call)
         elif line.event == "progress" and tells_of_work(line.sign, line.text):
             said = deed(line.tool, line.text)
-    return Heard(last, next(iter(uses.values()), ""), said)
+    return Heard(last, next(iter(uses.values()), ""), said, waits)

@@ -27,7 +27,7 @@ from parley.engine.values.message_meta import DeadLetter, Observed, Posed
 from parley.engine.values.step_extra import StepExtra, Told
 from parley.engine.values.unfinished_work import Unfinished
 from parley.engine.world import World
-from parley.ports.turns import Ended
+from parley.ports.turns import Confined, Ended
 from parley.ports.workspaces import REPORTS, Kept, Outcome, WorkspaceError
 from parley.protocol.conversation import enclosing, led_by, letter_kind, refuse_unless_askable, works_below
 from parley.protocol.errors import Refused
@@ -59,6 +59,8 @@ LONGEST_MODEL = 100  # characters of a model's name
 NAME_LIMIT = 200  # characters of the name of a kind of usage
 FAULT_LIMIT = 8000  # characters of a fault, or of one refusal
 MAX_USAGES = 64  # kinds of usage in one turn
+MOST_USAGE = 1e15  # of one kind, in one turn
+MOST_ATTEMPTS = 10_000  # to get out of a boundary
 MAX_REFUSALS = 100  # of one turn that its runner tells
 
 
@@ -106,6 +108,7 @@ def bounded(event: Ended) -> Ended:
         parked_seconds=amount(event.parked_seconds),
         model=text_in(event.model, NAME_LIMIT),
         host=text_in(event.host, NAME_LIMIT),
+        boundary=_confined(event.boundary) if event.boundary is not None else None,
     )
 
 
@@ -121,7 +124,7 @@ def _handle(handle: object) -> str:
 
 def _usage(usage: Mapping[str, float]) -> dict[str, float]:
     amounts = {text_in(name, NAME_LIMIT): value for name, value in usage.items() if not isinstance(value, bool)}
-    return {name: value for name, value in list(amounts.items())[:MAX_USAGES] if amount(value) == value}
+    return {name: value for name, value in list(amounts.items())[:MAX_USAGES] if amount(value) == value <= MOST_USAGE}
 
 
 def amount(value: object) -> float:
@@ -132,6 +135,21 @@ def amount(value: object) -> float:
         return value if math.isfinite(value) and value >= 0 else 0.0
     except OverflowError:  # an integer beyond all floats
         return 0.0
+
+
+def _confined(found: Confined) -> Confined:
+    """How an agent was confined, as another host tells it."""
+    return replace_fields(
+        found,
+        held=min(max(found.held, 0), MOST_ATTEMPTS),
+        tried=min(max(found.tried, 0), MOST_ATTEMPTS),
+        faults=_some(found.faults),
+        exemptions=_some(found.exemptions),
+        uid=found.uid if -1 <= found.uid < 2**32 else -1,
+        accepted=text_in(found.accepted, FAULT_LIMIT),
+        nested=_some(found.nested),
+        unlinked=_some(found.unlinked),
+    )
 
 
 def _some(texts: Iterable[str]) -> tuple[str, ...]:

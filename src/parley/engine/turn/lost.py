@@ -99,7 +99,13 @@ def park(job: OwnedJob, world: World, turn: Turn, event: Ended) -> None:
     _void(job, world, turn)
     _recover(job, world, turn, "engine", left_by(turn, event))
     now, seconds = world.clock.now(), min(event.parked_seconds, LONGEST_PARKING_SECONDS)
-    wait = Wait(round(now + seconds, 1), turn.agent, "", reason_of(world, event.fault))
+    wait = Wait(
+        until=round(now + seconds, 1),
+        agent=turn.agent,
+        turn="",
+        reason=reason_of(world, event.fault),
+        seconds=round(seconds + 0.1, 1),
+    )
     job.park(turn.thread, wait, now, world.clock.monotonic() + seconds)
 
 

@@ -12,7 +12,7 @@ from parley.engine.turn.finish import FAULT_LIMIT, NAME_LIMIT, amount, text_in
 from parley.engine.turn.lost import reason_of
 from parley.engine.turn.running_turn import ToolUse, Turn
 from parley.engine.world import World
-from parley.ports.turns import RESULT_LIMIT, Called, Progress, Waiting
+from parley.ports.turns import RESULT_LIMIT, Called, Progress, Sign, Waiting
 
 MAX_USES = 1000  # tools that are remembered as under way in one turn
 
@@ -42,9 +42,13 @@ def show_life(job: OwnedJob, turn: Turn, event: Called | Progress | Waiting) -> 
 
 def _progress(turn: Turn, event: Progress, now: float) -> Mapping[str, Any]:
     text, tool, use = text_in(event.text, TEXT_LIMIT), text_in(event.tool, NAME_LIMIT), text_in(event.use, NAME_LIMIT)
+    if event.sign is Sign.QUEUE:
+        turn.queued = not event.over
     if tells_of_work(event.sign, text):
         turn.last = deed(tool, text)
     said: dict[str, Any] = {"text": text, **({"sign": event.sign} if event.sign else {})}
+    if event.host:
+        said["host"] = text_in(event.host, NAME_LIMIT)
     if not tool:
         return said
     said |= {"tool": tool, "use": use}

@@ -53,6 +53,7 @@ class Turn(Struct):
     last: str = ""  # the last thing that it did
     uses: dict[str, ToolUse] = {}  # the uses of tools that it is in
     waiting: bool = False  # for its provider: it can do nothing, and that is neither silence nor work
+    queued: bool = False  # for a slot, here or on another host: the same
     payloads: list[Payload] = []
     texts: dict[str, str] = {}  # provisional message id -> text
     files: dict[str, tuple[SentFile, ...]] = {}  # provisional message id -> what goes along

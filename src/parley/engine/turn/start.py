@@ -49,11 +49,14 @@ def wake(job: OwnedJob, world: World, rule: str, at: tuple[str, ...], name: str)
 def _begin(job: OwnedJob, world: World, waking: Waking, at: tuple[str, ...]) -> Turn:
     """Fire what starts the turn. The step says all that the turn's row will: an audit compares them."""
     agent, thread, now = waking.agent, waking.thread, waking.now
-    if waking.rule == "interrupt" and agent != PROXY:
+    cut_host = ""
+    if waking.rule == "interrupt":
         cut_short = job.soup.need(Run, thread, agent).turn
-        job.ask(AbandonWorkspace(job.soup.need(Surface, thread, agent).workspace, cut_short))
+        cut_host = world.store.hosts_of(job.id).get(cut_short, "")
+        if agent != PROXY:
+            job.ask(AbandonWorkspace(job.soup.need(Surface, thread, agent).workspace, cut_short))
     name, host = f"t{job.counters.step + 1}", world.turns.hosts()[0]
-    extra = StepExtra(host=host, day=waking.day, nearly=waking.nearly)
+    extra = StepExtra(host=host, cut_host=cut_host, day=waking.day, nearly=waking.nearly)
     job.fire(waking.rule, *at, choice=name, who=agent, time=now, extra=extra)
     if job.soup.get(Record, thread) is not None:
         acknowledge(job, world, thread)

@@ -62,6 +62,7 @@ class Wait(Cause, frozen=True):
     agent: str
     turn: str
     reason: str
+    seconds: float = 0.0  # how long that is, where its turn was lost: another owner's clock may be another
 
     def words(self, now: float) -> str:
         """What it does, for people."""

@@ -89,9 +89,38 @@ class NotMergedInput(Input, frozen=True):
     reason: str
 
 
+class HostLostInput(Input, frozen=True):
+    """A turn was to be ended, and its host was lost before that was done: it asks for nothing, and says so.
+
+    The process that ended the turn leaves it: it survives that process, and belongs to the record once it is taken.
+    """
+
+    kind: ClassVar[str] = "host-lost"
+    turn: str
+    agent: str
+    thread: str
+    host: str
+    why: str  # the host counts as lost
+
+    @property
+    def words(self) -> str:
+        """The same in one line."""
+        who = f"turn {self.turn} of {self.agent} on {self.thread}"
+        return f"host {self.host} was lost ({self.why}) when {who} was ended: its processes may go on there"
+
+
 _KINDS: dict[str, type[Input]] = {
     kind.kind: kind
-    for kind in (AnswerInput, InterveneInput, WithdrawInput, PauseInput, ResumeInput, NameInput, NotMergedInput)
+    for kind in (
+        AnswerInput,
+        InterveneInput,
+        WithdrawInput,
+        PauseInput,
+        ResumeInput,
+        NameInput,
+        NotMergedInput,
+        HostLostInput,
+    )
 }
 
 
@@ -217,7 +246,7 @@ def note_words(row: InputRow) -> str:
 
 def asks(rows: Iterable[InputRow]) -> bool:
     """Whether anything is asked of a job by these inputs."""
-    return any(row.kind != MERGE for row in rows)
+    return any(row.kind not in (MERGE, HostLostInput.kind) for row in rows)
 
 
 def answered(rows: Iterable[InputRow]) -> list[InputRow]:

@@ -11,7 +11,15 @@ from msgspec import Struct
 
 from parley.base.person_names import BadName, person_name
 from parley.base.wording import joined
-from parley.engine.values.human_inputs import AnswerInput, Input, InterveneInput, NameInput, ResumeInput, WithdrawInput
+from parley.engine.values.human_inputs import (
+    AnswerInput,
+    HostLostInput,
+    Input,
+    InterveneInput,
+    NameInput,
+    ResumeInput,
+    WithdrawInput,
+)
 from parley.engine.values.people import May, People
 from parley.protocol.molecules import STEERING, Kind
 
@@ -45,6 +53,8 @@ def needed(given: Input, question: QuestionKind | None = None) -> May:
 
 def objection(people: People, by: str, given: Input, question: QuestionKind | None = None) -> str:
     """Why a person may not ask for this, in one line; empty if they may."""
+    if isinstance(given, HostLostInput):
+        return ""  # it asks for nothing
     if isinstance(given, NameInput):
         return _against_naming(people, by, given)
     if by == people.decider or (isinstance(given, AnswerInput) and by in people.stand_ins):

@@ -43,6 +43,8 @@ class StepExtra(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
     opened: JobOrigin | None = None
     # a turn starts: where it is to run; it ends, or is lost: where it ran, if that was decided after it started
     host: str = ""
+    # a turn is cut short by the one that starts: where it ran, if that was decided after it started
+    cut_host: str = ""
     # a turn starts
     day: str = ""  # on which its usage counts
     nearly: tuple[Nearly, ...] = ()
@@ -70,6 +72,12 @@ class StepExtra(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
     feature: Raw = NO_FEATURE
     # any step that closes, puts forward or leaves something
     unfinished: tuple[Unfinished, ...] = ()
+
+    def ran_on(self, rule: str) -> str:
+        """The other host on which the turn ran that a step of this rule ended; empty: here, or it came to no host."""
+        if rule == "interrupt":
+            return self.cut_host
+        return "" if rule in ("wake", "wake-int") else self.host
 
     def left(self, kind: type[F]) -> F | None:
         """What an agent of a feature left, as the feature's own value; None: nothing. Unreadable if it is another."""

@@ -19,7 +19,7 @@ from parley.engine.world import World
 from parley.features.budgets import arithmetic
 from parley.features.budgets.arithmetic import DAY, BudgetLine, BudgetPart, Purse
 from parley.ports.notices import NEEDS
-from parley.ports.turns import Called, Ended, Progress, Waiting
+from parley.ports.turns import Called, Ended, Progress, Sign, Waiting
 from parley.protocol.errors import Disabled, Refused
 from parley.protocol.molecules import HUMAN, ORCHESTRATOR
 
@@ -181,7 +181,10 @@ class Limits(Guest):
 
 
 class WorkClock(Guest):
-    """Counts time at work: while any turn is out that does not wait for its provider. No time is counted twice."""
+    """Counts time at work: while any turn is out that waits neither for its provider nor for a slot.
+
+    No time is counted twice.
+    """
 
     def __init__(self, counter: Counter) -> None:
         self._clock = counter.world.clock
@@ -192,7 +195,7 @@ class WorkClock(Guest):
         now = self._clock.monotonic()
         if self._busy_since is not None:
             self._seconds += max(0.0, now - self._busy_since)
-        self._busy_since = now if any(not turn.waiting for turn in job.running.values()) else None
+        self._busy_since = now if any(map(_works, job.running.values())) else None
 
     def turn_started(self, job: OwnedJob, turn: Turn) -> None:
         """A turn starts: the clock runs."""
@@ -200,8 +203,8 @@ class WorkClock(Guest):
             self._look(job)
 
     def turn_heard(self, job: OwnedJob, turn: Turn, event: Called | Progress | Waiting) -> None:
-        """A turn that waits for its provider is not at work."""
-        if isinstance(event, Waiting):
+        """A turn that waits for its provider, or for a slot, is not at work."""
+        if isinstance(event, Waiting) or (isinstance(event, Progress) and event.sign is Sign.QUEUE):
             self._look(job)
 
     def turn_over(self, job: OwnedJob, turn: Turn, event: Ended) -> None:
@@ -215,6 +218,10 @@ class WorkClock(Guest):
         """The clock stands still while no turn is out."""
         if self._busy_since is not None and not job.running:
             self._look(job)
+
+
+def _works(turn: Turn) -> bool:
+    return not (turn.waiting or turn.queued)
 
 
 def of_step(left: StepExtra) -> Spent:

@@ -61,12 +61,12 @@ class ProviderGuest(Guest):
         """Release the parked instances whose time has come.
 
         The owner that parked one goes by a clock that is never set. Another owner goes by the time that the bus names;
-        should that lie further off than an instance is ever parked, the clock was set back since.
+        should that lie further off than the instance was parked for, its clock is behind the former owner's.
         """
         now, passed = self._world.clock.now(), self._world.clock.monotonic()
         for hold, wait in _waits(job):
             due, left = job.agenda.parked.get(hold.thread), wait.until - now
-            over = due <= passed if due is not None else not 0 < left <= LONGEST_PARKING_SECONDS
+            over = due <= passed if due is not None else not 0 < left <= (wait.seconds or LONGEST_PARKING_SECONDS)
             if not wait.turn and over:
                 job.unpark(hold, now)
         return False

@@ -22,7 +22,7 @@ from psycopg.rows import dict_row
 from parley.bus.named_queries import read_queries
 from parley.bus.postgres.bus_text import from_column, to_column
 from parley.bus.postgres.postgres_errors import explain, unreachable
-from parley.bus.postgres.postgres_schema import exists
+from parley.bus.postgres.postgres_schema import exists, make_beside
 from parley.bus.postgres.server_address import Address
 from parley.bus.postgres.server_connection import Session, connect
 from parley.bus.rows import BusError
@@ -118,10 +118,9 @@ class PostgresDecisions(RecalledDecisions):
             session = self._opened()
             with session.transaction():
                 session.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+                if not self._made:
+                    make_beside(session, self._schema(session), _SQL["schema"])
                 session.execute(_SQL["lock"])
-                if not self._made and not exists(session, self._schema(session)):
-                    session.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self._schema(session))))
-                    session.execute(_SQL["schema"].encode())
                 yield partial(_ask, session)
             self._made = True
 

@@ -59,7 +59,7 @@ SELECT version FROM meta
 
 -- Writers wait for each other: decisions are numbered without gaps.
 -- name: lock
-SELECT pg_advisory_xact_lock(hashtext(current_schema()))
+LOCK TABLE meta IN EXCLUSIVE MODE
 
 -- name: add
 INSERT INTO decisions (

@@ -11,22 +11,24 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from parley.base.text import cut, lenient, printable
 from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused, PushLost, RemoteTrouble
 from parley.machine.programs import search_path
 from parley.settings.option_words import git_remote_scheme, no_git_remote
-from parley.workspaces.safe_git import SETTINGS, Git, GitTooLong, program
+from parley.workspaces.safe_git import SETTINGS, Git, GitTooLong, JobGivenUp, program
 
 PATIENCE_SECONDS = 600.0  # for one push or fetch
-QUICK_SECONDS = 60.0  # for a listing
+QUICK_SECONDS = 20.0  # for a listing
+STALL_SECONDS = 10.0  # that a push or fetch goes on before the remote is asked, by another connection, if it is there
 BUSY_SECONDS = 1800  # of a processor, for unpacking what a host has pushed
 TRIES = 3  # of a push that another turn's push may have crossed
 LINE = 300  # characters of what git says
 _SSH = (
-    "ssh -oBatchMode=yes -oConnectTimeout=20 -oServerAliveInterval=15 -oServerAliveCountMax=4 -oPermitLocalCommand=no "
+    "ssh -oBatchMode=yes -oConnectTimeout=20 -oServerAliveInterval=5 -oServerAliveCountMax=4 -oPermitLocalCommand=no "
     "-oClearAllForwardings=yes"
 )
 # How programs reach the network, and ssh its agent. HOME is for ssh and curl alone: git is told to read nothing there.
@@ -47,6 +49,7 @@ _SETTINGS = {
 _ADVICE = ("fatal: Could not read from remote repository.", "Please make sure you have the correct access rights",
            "and the repository exists.")  # fmt: skip
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]+@")
+_ASKED = b"unable to read askpass response"  # git would ask a person
 _FULL_HERE = re.compile(rb"^(?:fatal|error): .*No space left on device", re.MULTILINE)
 _FULL_THERE = re.compile(rb"^remote: .*No space left on device", re.MULTILINE)
 
@@ -56,6 +59,7 @@ class Remote:
     """The address of a git repository, as the user's own settings have it: ssh://, https:// or a path."""
 
     url: str
+    ca: str = ""  # a file with the certificates that an https:// server's is checked by; empty: the system's
 
     def __post_init__(self) -> None:
         if not git_remote_scheme(self.url):
@@ -66,6 +70,25 @@ class Remote:
     def shown(self) -> str:
         """The address for people, without a password."""
         return printable(cut(_PASSWORD.sub("", self.url), LINE))
+
+
+class _Watched:
+    """Whether the remote is gone while git waits for it.
+
+    A connection over which nothing comes any more looks alive to git for a quarter of an hour, and one with a large
+    repository may be silent for long and be alive.
+    """
+
+    def __init__(self, is_there: Callable[[], bool]) -> None:
+        self.gone = False
+        self._is_there = is_there
+        self._next = time.monotonic() + STALL_SECONDS
+
+    def __call__(self) -> bool:
+        if time.monotonic() >= self._next:
+            self.gone = not self._is_there()
+            self._next = time.monotonic() + STALL_SECONDS
+        return self.gone
 
 
 class GitRemote:
@@ -82,6 +105,8 @@ class GitRemote:
             self._settings["protocol.file.allow"] = "always"
         else:
             self._settings["core.sshCommand"] = _SSH
+            if remote.ca:
+                self._settings["http.sslCAInfo"] = remote.ca
             self._more |= {name: os.environ[name] for name in _REACH if name in os.environ}
         self._is_path = scheme == "file"
 
@@ -178,8 +203,9 @@ class GitRemote:
         """Run git with the remote. `fine`: None for any exit code."""
         reaching = git.with_settings(self._settings)
         codes = range(-64, 256) if fine is None else fine
+        watched = _Watched(lambda: self._is_there(git)) if seconds is None and not self._is_path else None
         try:
-            done = reaching.run(
+            done = (reaching.until(watched) if watched is not None else reaching).run(
                 *words,
                 more=self._more,
                 fine=range(-64, 256),
@@ -192,9 +218,23 @@ class GitRemote:
                 f"{self.shown} could not be {doing} within {seconds or self._seconds:g} s; "
                 "see that the remote answers, then the turn can be tried again"
             ) from late
+        except JobGivenUp as halted:
+            if watched is None or not watched.gone:
+                raise
+            raise RemoteTrouble(
+                f"{self.shown} could not be {doing}: it answers no more; see that it is up, and the network between"
+            ) from halted
         if done.returncode not in codes:
             raise self._trouble(git, done, doing)
         return done
+
+    def _is_there(self, git: Git) -> bool:
+        """Whether the remote answers on a new connection."""
+        try:
+            self.listed(git, "refs/parley/none")
+        except RemoteTrouble:
+            return False
+        return True
 
     def _trouble(self, git: Git, done: subprocess.CompletedProcess[bytes], doing: str) -> MirrorError:
         """Whose fault it is that git failed."""
@@ -205,6 +245,8 @@ class GitRemote:
             return RemoteTrouble(f"the disk of the remote {self.shown} is full; free some space there")
         if _FULL_HERE.search(done.stderr):
             return MirrorError(f"the disk of {git.folder} is full; free some space, then the turn can be tried again")
+        if _ASKED in done.stderr:
+            said = "it asks for a login, and ~/.netrc has none that it takes"
         return RemoteTrouble(
             f"{self.shown} could not be {doing}: {said or f'git ended with {done.returncode}'}; "
             "see that the remote is up and that you may use it ([hosts] remote in your own settings)"

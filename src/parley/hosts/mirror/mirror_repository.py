@@ -20,7 +20,7 @@ from parley.hosts.mirror.mirror_errors import PlaceRefused, own_disk
 from parley.ports.workspaces import WorkspaceError
 from parley.workspaces.files.safe_delete import discard
 from parley.workspaces.job_repository import MIRROR, REPOSITORY, write_commit
-from parley.workspaces.safe_git import Git, LooseObjects, create
+from parley.workspaces.safe_git import Git, LooseObjects, ObjectReader, create
 
 LOOSE, PACKS = 5000, 40  # objects, or packs: with more it is repacked
 COMMIT_BYTES = 1 << 16  # of a commit of ours
@@ -128,14 +128,21 @@ class MirrorRepository:
         handle = os.open(self.git.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            counted = dict(line.split(": ") for line in self.git.text("count-objects", "-v").splitlines())
-            if int(counted["count"]) > LOOSE or int(counted["packs"]) > PACKS:
+            if self._is_cluttered():
                 self.git("repack", "-a", "-d", "-l", "-q", "--window=0", seconds=3600.0)
                 self.git("prune", "--expire=now", seconds=3600.0)
-        except (BlockingIOError, WorkspaceError):
-            pass  # the next one does it
+        except (OSError, WorkspaceError):
+            pass  # it is in use, or just being deleted: the next one does it
         finally:
             os.close(handle)
+
+    def _is_cluttered(self) -> bool:
+        """Whether it has many objects or packs. Counted without git, which would take longer to start."""
+        objects = self.git.folder / "objects"
+        shelves = (name for name in os.listdir(objects) if len(name) == 2)  # noqa: PTH208, PLR2004 - names alone
+        if sum(len(os.listdir(objects / shelf)) for shelf in shelves) > LOOSE:  # noqa: PTH208 - names alone
+            return True
+        return sum(name.endswith(".pack") for name in os.listdir(objects / "pack")) > PACKS  # noqa: PTH208 - the same
 
     def _make(self) -> None:
         with _MAKING:  # the draft is one thread's: its name has the process's number alone
@@ -199,6 +206,15 @@ class MirrorRepository:
         if data.startswith(b"tree "):
             return data.partition(b"\n")[0].removeprefix(b"tree ").decode("ascii")
         return self.git.text("rev-parse", "--verify", f"{commit}^{{tree}}")
+
+    @staticmethod
+    def fetched_tree(reader: ObjectReader, commit: str) -> str:
+        """The tree of a commit that was fetched, by a git that runs already. PlaceRefused where it is no commit."""
+        data = reader.whole(commit) if reader.kind(commit) == "commit" and reader.size(commit) <= COMMIT_BYTES else b""
+        head, _, tree = data.partition(b"\n")[0].partition(b" ")
+        if head != b"tree":
+            raise PlaceRefused(f"{commit[:12]} is no commit of a place; it is refused")
+        return tree.decode("ascii", "replace")
 
     def missing(self, names: set[str]) -> set[str]:
         """Those of the objects that are not here."""

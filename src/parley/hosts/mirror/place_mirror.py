@@ -55,10 +55,18 @@ from parley.workspaces.safe_git import ObjectReader
 from parley.workspaces.workspace_marks import read_marks
 
 SLACK_BYTES = 64 << 20  # that a pack may have beyond the quota: names, trees, manifests
+DROPPED = 200  # turns whose refs are deleted at once
 _LAST_SENT, _LAST_BACK, _BASE = "last-sent", "last-back", "base"  # below `refs/parley/` here, below the job's there
 _FETCHED, _PACKED = "refs/parley/fetched", "refs/parley/packed"
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _BROUGHT_BYTES = 16 << 20
+
+
+Stop = Callable[[], bool]
+
+
+def _goes_on() -> bool:
+    return False
 
 
 class Shipped(Struct, frozen=True):
@@ -118,13 +126,13 @@ class PlaceMirror:
 
     # ---- the coordinator -----------------------------------------------------------------------
 
-    def send(self, order: Order) -> Shipped:
-        """Pack what a turn begins with, and push it. Again, it is the same."""
+    def send(self, order: Order, stop: Stop = _goes_on) -> Shipped:
+        """Pack what a turn begins with, and push it. Again, it is the same. `stop`, here and below, ends git's work."""
         place = self._own(order)
         repository = JobRepository(place.folder, self._mark(order.job))
         if not repository.exists:
             raise MirrorError(f"{place.folder / REPOSITORY} is gone; restore that folder from a backup")
-        with self._mirror(place, repository.beginning.object_format).used() as mirror:
+        with self._mirror(place, repository.beginning.object_format, stop).used() as mirror:
             packing = _Packing(mirror, place, order.site.room)
             marks = read_marks(place.folder / "marks" / f"{place.turns}.json") if place.turns else None
             tips = (marks.packed, *marks.shown.values()) if marks is not None else ()
@@ -159,28 +167,33 @@ class PlaceMirror:
             self._told(order, packing.left)
         return Shipped(commit, ref)
 
-    def take_back(self, order: Order, shipped: Shipped) -> None:
+    def take_back(self, order: Order, shipped: Shipped, stop: Stop = _goes_on) -> None:
         """Fetch what a turn left, and put it into the coordinator's own folders. Nothing in it is trusted."""
         place = self._own(order)
         room = order.site.room
-        with self._mirror(place, object_format(shipped.commit)).used() as mirror:
+        with self._mirror(place, object_format(shipped.commit), stop).used() as mirror:
             self._fetch(mirror, place, shipped, BACK, room.limit + SLACK_BYTES if room is not None else None)
             with mirror.git.contents() as reader:
-                entries = self._opened(mirror, reader, shipped)
+                tree, entries = self._opened(mirror, reader, shipped)
                 manifest = read_manifest(reader, entries[MANIFEST].name, BACK, order)
                 parts = [part for part in place.parts if part.back]
                 self._lay(mirror, reader, place, (manifest, entries), parts, _Brought(self._hidden(place)))
-            mirror.set_ref(_own_ref(_LAST_BACK, place), mirror.commit(mirror.tree(shipped.commit)))
+            mirror.set_ref(_own_ref(_LAST_BACK, place), mirror.commit(tree))
 
-    def drop(self, order: Order) -> None:
-        """Delete the refs of a turn that is over from the remote."""
-        place = self._own(order)
-        mirror = MirrorRepository.existing(place.folder, self._whose(order.job))
-        if mirror is None:  # it was never sent, or the job's files are deleted: then `drop_job` does it
-            return
-        with mirror.used():
-            self._remote.delete(mirror.git, self._remote.listed(mirror.git, f"{self._turn(order)}/*"))
-        mirror.tidy()
+    def drop(self, orders: Iterable[Order]) -> None:
+        """Delete the refs of turns that are over from the remote: all of them in one push."""
+        found: list[tuple[Order, MirrorRepository]] = []
+        for order in orders:
+            mirror = MirrorRepository.existing(self._own(order).folder)
+            if mirror is not None:  # else it was never sent, or the job's files are deleted: then `drop_job` does it
+                found.append((order, mirror))
+        while found:
+            several, found = found[:DROPPED], found[DROPPED:]
+            with several[0][1].used() as mirror:  # whichever: to delete refs no object is needed
+                turns = [f"{self._turn(order)}/*" for order, _ in several]
+                self._remote.delete(mirror.git, self._remote.listed(mirror.git, *turns))
+            for tidied in {mirror.git.folder: mirror for _, mirror in several}.values():
+                tidied.tidy()
 
     def drop_job(self, job: str) -> int:
         """Delete all that the remote has of a job, for `parley gc`; returns how many refs that were."""
@@ -198,14 +211,14 @@ class PlaceMirror:
 
     # ---- the host ------------------------------------------------------------------------------
 
-    def lay_out(self, order: Order, shipped: Shipped) -> Order:
+    def lay_out(self, order: Order, shipped: Shipped, stop: Stop = _goes_on) -> Order:
         """Fetch what a turn begins with, and lay it out below this machine's home; the order with its paths here."""
         sent = place_of(order)
         place = sent.at(self.home, None)
-        with self._mirror(place, object_format(shipped.commit)).used() as mirror:
+        with self._mirror(place, object_format(shipped.commit), stop).used() as mirror:
             self._fetch(mirror, place, shipped, SENT, None)
             with mirror.git.contents() as reader:
-                entries = self._opened(mirror, reader, shipped)
+                tree, entries = self._opened(mirror, reader, shipped)
                 manifest = read_manifest(reader, entries[MANIFEST].name, SENT, order)
                 room = RunningJobQuota(place.folder, manifest.limit, manifest.files) if manifest.limit else None
                 place = sent.at(self.home, room)
@@ -214,17 +227,17 @@ class PlaceMirror:
                 bases = self.home / "bases"
                 if place.base and manifest.base:
                     mirror.set_ref(f"refs/parley/{_BASE}/{place.base}", manifest.base)
-                    lay_base(mirror, mirror.tree(manifest.base), bases, place.base)
+                    lay_base(mirror, manifest.base, bases, place.base)
                 if place.turns and TURNS in entries:
                     turns = place.folder / "gitdirs" / f"{place.turns}.turns" / "objects"
                     lay_turns(mirror, entries[TURNS].name, turns, manifest.tips, bases, place.base)
             self._shut(place)
             if not brought.ready and place.order.site.writable:
                 self._bring(mirror, place, manifest)
-            mirror.set_ref(_own_ref(_LAST_SENT, place), mirror.commit(mirror.tree(shipped.commit)))
+            mirror.set_ref(_own_ref(_LAST_SENT, place), mirror.commit(tree))
         return place.order
 
-    def give_back(self, order: Order, laid: Order, attempt: int = 1) -> Shipped:
+    def give_back(self, order: Order, laid: Order, attempt: int = 1, stop: Stop = _goes_on) -> Shipped:
         """Pack what a turn left, and push it where this attempt's result goes. PushLost if another is there.
 
         `laid` is the order as `lay_out` returned it. The same files are the same commit: a push that got through before
@@ -233,7 +246,7 @@ class PlaceMirror:
         place = place_of(laid)
         if place.folder != self.home / "jobs" / order.job:
             raise MirrorError(f"{place.folder} is no folder of this host's home {self.home}; it was laid out elsewhere")
-        mirror = MirrorRepository.existing(place.folder, self._whose(order.job))
+        mirror = MirrorRepository.existing(place.folder, self._whose(order.job, stop))
         if mirror is None:
             raise MirrorError(f"{place.folder} has no mirror any more; the turn is lost, and can be tried again")
         with mirror.used():
@@ -278,14 +291,15 @@ class PlaceMirror:
             raise MirrorError(f"{place.folder} is no folder of this coordinator's home {self.home}")
         return place
 
-    def _whose(self, job: str) -> WhoseGit:
-        return WhoseGit(self._mark(job), lambda: self._given_up(job))
+    def _whose(self, job: str, stop: Stop = _goes_on) -> WhoseGit:
+        return WhoseGit(self._mark(job), lambda: self._given_up(job) or stop())
 
-    def _mirror(self, place: OrderPlace, form: str) -> MirrorRepository:
-        found = MirrorRepository.existing(place.folder, self._whose(place.order.job))
+    def _mirror(self, place: OrderPlace, form: str, stop: Stop) -> MirrorRepository:
+        whose = self._whose(place.order.job, stop)
+        found = MirrorRepository.existing(place.folder, whose)
         if found is not None and found.form != form:
             raise PlaceRefused(f"{found.git.folder} has objects of another kind ({found.form}) than what was announced")
-        return found or MirrorRepository(place.folder, form, self._whose(place.order.job))
+        return found or MirrorRepository(place.folder, form, whose)
 
     # ---- sending -------------------------------------------------------------------------------
 
@@ -334,15 +348,16 @@ class PlaceMirror:
             )
 
     @staticmethod
-    def _opened(mirror: MirrorRepository, reader: ObjectReader, shipped: Shipped) -> dict[bytes, TreeEntry]:
-        """What lies at the top of a place."""
-        entries = read_tree(reader, mirror.tree(shipped.commit))
+    def _opened(mirror: MirrorRepository, reader: ObjectReader, shipped: Shipped) -> tuple[str, dict[bytes, TreeEntry]]:
+        """The tree of a place, and what lies at its top."""
+        tree = mirror.fetched_tree(reader, shipped.commit)
+        entries = read_tree(reader, tree)
         kinds = {MANIFEST: REGULAR, PARTS: FOLDER, TURNS: FOLDER}
         if not {MANIFEST, PARTS} <= entries.keys() or any(
             entry.mode != kinds.get(name) for name, entry in entries.items()
         ):
             raise PlaceRefused(f"{shipped.commit[:12]} is no place of a turn; it is refused")
-        return entries
+        return tree, entries
 
     def _lay(
         self,

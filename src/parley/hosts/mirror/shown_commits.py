@@ -22,7 +22,7 @@ from parley.workspaces.files.known_blobs import REGULAR
 from parley.workspaces.files.safe_delete import discard
 from parley.workspaces.files.tree_entry import TreeEntry
 from parley.workspaces.job_repository import JobRepository
-from parley.workspaces.safe_git import Git, LooseObjects, ObjectReader, create, quoted
+from parley.workspaces.safe_git import Git, LooseObjects, ObjectReader, quoted
 
 COMMIT, TREE, SHALLOW = b"commit", b"tree", b"shallow"
 TIP, LOG, BASE = b"tip", b"log", b"base"
@@ -67,8 +67,8 @@ def _packed(mirror: MirrorRepository, reader: ObjectReader, commits: Iterable[st
         yield name.encode(), FOLDER, write_tree(mirror, inside)
 
 
-def lay_base(mirror: MirrorRepository, tree: str, bases: Path, base: str) -> None:
-    """Make the frozen repository of a base, unless it is there."""
+def lay_base(mirror: MirrorRepository, packed: str, bases: Path, base: str) -> None:
+    """Make the frozen repository of a base from the commit that holds it packed, unless it is there."""
     place = bases / base
     if place.is_dir():
         return
@@ -77,7 +77,7 @@ def lay_base(mirror: MirrorRepository, tree: str, bases: Path, base: str) -> Non
         if time.time() - left.stat().st_mtime > DRAFT_SECONDS:
             discard(left)
     with draft_of(mirror, bases, [mirror.git.folder]) as git, mirror.git.contents() as reader:
-        entries = read_tree(reader, _folder(read_tree(reader, tree), BASE))
+        entries = read_tree(reader, _folder(read_tree(reader, mirror.tree(packed)), BASE))
         cut = reader.whole(entries[SHALLOW].name) if SHALLOW in entries else b""
         if cut:
             (git.folder / "shallow").write_bytes(cut)
@@ -148,8 +148,11 @@ def draft_of(mirror: MirrorRepository, beside: Path, others: Iterable[Path]) -> 
     """A repository for a moment, which reads others' objects."""
     folder = Path(tempfile.mkdtemp(prefix=".draft-", dir=beside))
     try:
-        git = create(folder / "draft.git", mirror.form)
-        (git.folder / "objects/info").mkdir(exist_ok=True)
+        git = Git(folder / "draft.git")
+        for part in ("objects/info", "objects/pack", "refs", "info"):
+            (git.folder / part).mkdir(parents=True)
+        for name in ("HEAD", "config", "info/attributes"):  # a repository as git made that one: this takes no git
+            shutil.copyfile(mirror.git.folder / name, git.folder / name)
         lines = "".join(f"{quoted(other / 'objects')}\n" for other in others)
         (git.folder / "objects/info/alternates").write_text(lines, encoding="utf-8", errors="surrogateescape")
         yield git

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from parley.bus.key_files import Key
 from parley.bus.named_queries import read_queries
-from parley.bus.postgres.postgres_schema import exists, schema_of
+from parley.bus.postgres.postgres_schema import make_beside, schema_of
 from parley.bus.postgres.server_address import Address
 from parley.bus.postgres.server_connection import ServerConnection, Session, connect, run
 
@@ -46,15 +46,8 @@ class FileTable:
 
     def _prepare(self, session: Session) -> None:
         """Make the table where there is none."""
-        if exists(session, self._schema):
-            return
-        with session.transaction():
-            session.execute(_SQL["lock"], (self._schema,))  # another process may be making it
-            if exists(session, self._schema):
-                return
-            session.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self._schema)))
-            bus = sql.Identifier(schema_of(self._key.id)).as_string(session)
-            session.execute(_SQL["schema"].replace("{bus}", bus).encode())
+        bus = sql.Identifier(schema_of(self._key.id)).as_string(session)
+        make_beside(session, self._schema, _SQL["schema"].replace("{bus}", bus))
 
     def keep(self, job: str, write: FileWrite) -> None:
         """Write something for a job. LostOwnership where this store does not own it any more."""

@@ -45,9 +45,6 @@ BEGIN
     UPDATE counters c SET number = p_number WHERE c.job = p_job;
 END $$;
 
--- name: lock
-SELECT pg_advisory_xact_lock(hashtext(%s))
-
 -- name: keep
 SELECT keep_write(%s, %s, %s, %s, %s, %s, %s)
 

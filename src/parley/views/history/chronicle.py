@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from parley.bus.rows import InputRow, MessageRow, StepRow
+from parley.bus.rows import REACH, InputRow, MessageRow, StepRow
 from parley.bus.store import Store
 from parley.engine.protocol_messages import excerpt
 from parley.engine.values import hold_causes, message_meta, step_extra
 from parley.engine.values.hold_causes import Budget, Stall, Wait, wait_of
 from parley.engine.values.human_inputs import (
+    HostLostInput,
     Input,
     NameInput,
     PauseInput,
@@ -33,7 +34,7 @@ from parley.engine.values.message_meta import (
     SentFiles,
 )
 from parley.engine.values.step_extra import StepExtra
-from parley.engine.values.step_names import NamedRecord, first_named, place_of
+from parley.engine.values.step_names import NamedRecord, NamedRun, first_named, place_of
 from parley.engine.values.unfinished_work import Unfinished
 from parley.features.budgets.arithmetic import BudgetLine
 from parley.protocol.codec import decode_as
@@ -41,6 +42,7 @@ from parley.protocol.molecules import HUMAN, ORCHESTRATOR, PROXY, job_thread, th
 from parley.protocol.rule import Passage
 from parley.views.history.interventions import Lives, matters
 from parley.views.job_view import TERMINAL, Abandoned, abandoned_by, moment
+from parley.views.turn_hosts import lost_host
 from parley.workflow.execution.executor_messages import held_back
 from parley.workflow.model.code_steps import ExecutorStep
 from parley.workflow.model.events import HeldBack
@@ -65,6 +67,7 @@ class LogEvent:
     unfinished: Unfinished | None = None  # the work that a step leaves out
     abandoned: str = ""  # the turn that is cut short
     person: str = ""  # who asked for what a step did in the human's name
+    host: str = ""  # where the turn ran that has sent the message, or that the step has ended, if on another host
 
     @property
     def by(self) -> str:
@@ -91,6 +94,7 @@ class LogEvent:
             "files": [sent.path for sent in self.meta.files] if isinstance(self.meta, SentFiles) else None,
             "waits": self.waits.document() if self.waits is not None else None,
             "unfinished": self.unfinished.document() if self.unfinished is not None else None,
+            "host": self.host or None,
         }
 
 
@@ -112,7 +116,11 @@ class Follower:
         self.step = step
         self.message = message
         self._lives = Lives(store, job)
+        self._transaction = 0  # of the last step that was read
+        self._hosts: dict[tuple[int, str], str] = {}  # where the turns ran that ended, by transaction and thread
         self._named = -1 if step else 0  # the transaction up to which namings are told; -1: of the first step read
+        self._before = 0  # the transaction before the first one that is told
+        self._lost = 0  # the input up to which lost hosts are told
 
     def read(self) -> list[LogEvent]:
         """What is new, in the order in which it happened."""
@@ -121,11 +129,12 @@ class Follower:
         lived: list[StepRow] = []
         given: list[InputRow] | None = None  # read once, and only where the human did something
         for step in self.store.steps(self.job, self.step):
-            self.step = step.number
+            self.step, self._transaction = step.number, step.transaction
+            host = self._place(step)
             if matters(step):
                 lived.append(step)
             if step.rule in _TOLD and not _is_errand(step):
-                event = _step_event(step)
+                event = _step_event(step, host)
                 if step.who == HUMAN:
                     given = self.store.inputs(self.job, waiting=False) if given is None else given
                     event = _in_their_name(event, step, given)
@@ -136,21 +145,42 @@ class Follower:
         for step, words in self._lives.news(lived):
             found.append((step.transaction, step.time, 2, _news_event(step, words)))
         for row in self.store.messages(self.job, self.message):
+            if 0 < self._transaction < row.transaction:
+                break  # the step that has sent it is read first: it says where its turn ran
             self.message = row.number
-            found.append((row.transaction, row.time, 1, _message_event(row)))
+            host = self._hosts.get((row.transaction, row.sender_thread), "")
+            found.append((row.transaction, row.time, 1, _message_event(row, host)))
+        self._hosts.clear()
         if self._named < 0:
             last = self.store.load(self.job).transaction
             self._named = min((transaction for transaction, *_ in found), default=last.number + 1 if last else 1) - 1
-        found += [(row.taken, row.time, 3, _naming_event(row)) for row in self._namings()]
+            self._before = self._named
+        found += [(transaction, event.time, 3, event) for transaction, event in self._told_inputs()]
         found.sort(key=lambda entry: entry[:3])
         return [event for *_, event in found]
 
-    def _namings(self) -> Iterator[InputRow]:
-        """What people were allowed since the last look: no step tells of it, since it changes no rule's facts."""
-        rows = [row for row in self.store.inputs(self.job, waiting=False) if row.kind == NameInput.kind]
-        new = [row for row in rows if row.taken > self._named]
-        self._named = max((row.taken for row in new), default=self._named)
-        yield from (row for row in new if not is_in_vain(row))
+    def _place(self, step: StepRow) -> str:
+        """Where the turn ran that a step ended, if it was on another host."""
+        host = step_extra.read(step.extra).ran_on(step.rule) if "host" in step.extra else ""
+        if host:
+            run = first_named(NamedRun, step.consumed)
+            self._hosts[step.transaction, run.thread if run is not None else place_of(step).thread] = host
+        return host
+
+    def _told_inputs(self) -> Iterator[tuple[int, LogEvent]]:
+        """Whom the decider named since the last look, and which hosts were lost, each after which transaction.
+
+        No step tells of either, since neither changes any rule's facts. A lost host is told before its owner takes it.
+        """
+        rows = self.store.inputs(self.job, waiting=False)
+        named = [row for row in rows if row.kind == NameInput.kind and row.taken > self._named]
+        self._named = max((row.taken for row in named), default=self._named)
+        yield from ((row.taken, _naming_event(row)) for row in named if not is_in_vain(row))
+        lost = [row for row in rows if row.kind == HostLostInput.kind and row.number > self._lost]
+        self._lost = max((row.number for row in lost), default=self._lost)
+        for row in lost:
+            if not 0 < row.taken <= self._before and (found := lost_host(self.store, row)) is not None:
+                yield row.taken or REACH, _lost_event(row, found.given)
 
 
 def _in_their_name(event: LogEvent, step: StepRow, given: Sequence[InputRow]) -> LogEvent:
@@ -170,8 +200,9 @@ def _is_errand(step: StepRow) -> bool:
     return (step.rule == "withdraw" and step.who != HUMAN) or _waits_on(step)
 
 
-def _message_event(row: MessageRow) -> LogEvent:
+def _message_event(row: MessageRow, host: str) -> LogEvent:
     return LogEvent(
+        host=host,
         time=row.time,
         kind="message",
         who=row.sender,
@@ -199,7 +230,21 @@ def _naming_event(row: InputRow) -> LogEvent:
     )
 
 
-def _step_event(step: StepRow) -> LogEvent:
+def _lost_event(row: InputRow, given: HostLostInput) -> LogEvent:
+    return LogEvent(
+        time=row.time,
+        kind=row.kind,
+        who=row.by,
+        to="",
+        thread=given.thread,
+        sender_thread=given.thread,
+        text=given.words,
+        number=row.number,
+        host=given.host,
+    )
+
+
+def _step_event(step: StepRow, host: str) -> LogEvent:
     at = place_of(step)
     thread, text, who = at.thread or at.record, step.rule, step.who
     if step.rule in ("transition", "term-record"):
@@ -220,14 +265,18 @@ def _step_event(step: StepRow) -> LogEvent:
         if isinstance(cause, Budget):
             text = _budget_words(cause, released=step.rule == "release")
     elif step.rule in ("recover", "give-up"):
-        fault = step_extra.read(step.extra).fault if step.extra else "the process that ran it is gone"
+        fault = step_extra.read(step.extra).fault or "the process that ran it is gone"
         next_ = "it is tried again" if step.rule == "recover" else _GIVEN_UP.get(thread_kind(thread), "it is given up")
-        text = f"{at.agent} lost its turn ({fault}); {next_}"
+        text = f"{at.agent} lost its turn{_on(host)} ({fault}); {next_}"
     elif step.rule == "withdraw":
         text = f"{thread} is withdrawn"
     elif step.rule == "interrupt":
-        text = f"{at.agent} is interrupted"
-    return _of_step(step, thread, text, who=who)
+        text = f"{at.agent} is interrupted{_on(host)}"
+    return replace(_of_step(step, thread, text, who=who), host=host)
+
+
+def _on(host: str) -> str:
+    return f" on {host}" if host else ""
 
 
 def _of_step(

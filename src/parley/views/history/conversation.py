@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from parley.bus.rows import MessageRow, NoMessage
@@ -73,6 +73,7 @@ class TurnWork:
     model: str = ""
     usage: Mapping[str, float] = field(default_factory=dict)
     work: WorkCount = NOTHING
+    host: str = ""  # where it runs or ran, if that is another host
 
     @property
     def out(self) -> bool:
@@ -171,9 +172,11 @@ class Conversation:
     # ---- turns
 
     def _turns(self) -> list[TurnSpan]:
-        if (index := self._ready) is not None:
-            return index.turns_of(self._thread)
-        return from_outbox(self._store.turns(self._job), self._thread)
+        index = self._ready
+        rows = index.turns_of(self._thread) if index is not None else None
+        found = rows if rows is not None else from_outbox(self._store.turns(self._job), self._thread)
+        hosts = self._store.hosts_of(self._job) if any(turn.how == OUT for turn in found) else {}
+        return [replace(turn, host=hosts[turn.turn]) if turn.turn in hosts else turn for turn in found]
 
     def _items(self, rows: list[MessageRow], turns: list[TurnSpan]) -> tuple[Item, ...]:
         placed: list[tuple[float, int, int, Item]] = [
@@ -198,6 +201,7 @@ class Conversation:
             model=turn.model,
             usage=turn.usage,
             work=work,
+            host=turn.host,
         )
 
 

@@ -6,7 +6,7 @@ have to tell is decoded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -35,6 +35,7 @@ from parley.views.history.held_times import HeldTime, HeldTimes
 from parley.views.history.merge_history import MergeRecord, conflicted_merge, told_merges
 from parley.views.history.turn_history import TurnHistory, TurnSpan
 from parley.views.job_view import GAUGES, Abandoned, JobHistory, LeftOut, Thread, abandoned_by
+from parley.views.turn_hosts import TurnHosts
 
 _SPARKS = ("open", "spark", "ask", "send-ask")  # the rules that make threads
 _PASSES = ("transition", "term-record")
@@ -186,6 +187,7 @@ class JobIndex:
             self.merges += told_merges(step, left)
         totals = self._totals
         totals.lost += bool(left.fault)
+        totals.hosts.note(step, left)
         totals.unfinished += [LeftOut(step.time, one) for one in left.unfinished if one.end is not End.GOES_ON]
         totals.refused += len(left.refused) + len(left.left_out)
         if left.model:
@@ -222,6 +224,15 @@ class JobIndex:
         """The turns on a thread, or all, in the order in which they began."""
         return self.turns.of(thread)
 
+    @property
+    def hosts(self) -> TurnHosts:
+        """On which hosts turns ran that are over."""
+        return self._totals.hosts
+
+    def hosts_now(self) -> Mapping[str, str]:
+        """Where turns run that are out on other hosts, by turn."""
+        return self._store.hosts_of(self.job)
+
     def held_times(self) -> list[HeldTime]:
         """When threads could not go on, in the order in which that began."""
         return self.held.all()
@@ -242,6 +253,7 @@ class JobIndex:
             answers=dict(totals.answers),
             models=dict(totals.models),
             unfinished=list(totals.unfinished),
+            hosts=totals.hosts,
         )
 
 

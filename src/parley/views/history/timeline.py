@@ -7,7 +7,7 @@ depends on what is seen of it, not on how long the job is.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from parley.protocol.molecules import job_thread
@@ -33,6 +33,7 @@ class Segment:
     how: str = ""  # a turn's end: ended, lost, abandoned, terminated
     turn: str = ""
     words: str = ""
+    host: str = ""  # where a turn runs or ran, if that is one other host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,7 @@ class TimelineRow:
     ended: float  # up to now where it is still there
     open: bool
     worked: float  # seconds in turns
+    hosts: tuple[str, ...]  # the other hosts on which its turns ran
     segments: tuple[Segment, ...]
 
 
@@ -97,11 +99,14 @@ def timeline(index: JobIndex, now: float, view: TimelineView | None = None) -> T
     pixel = max((ended - began) / max(1, view.width), 1e-9)
     first = max(0, min(view.first, len(ordered)))
     shown = ordered[first : first + max(0, view.rows)]
+    running = index.hosts_now() if any(not turn.ended for one in threads for turn in index.turns_of(one.id)) else {}
     whole = [_held(one, now) for one in held.get(job_thread(index.job), ()) if one.kind != held_times.ASKS]
     return Timeline(
         began=began,
         ended=ended,
-        rows=tuple(_row(index, one, depth, held.get(one.id, ()), (began, ended, pixel), now) for depth, one in shown),
+        rows=tuple(
+            _row(index, one, depth, held.get(one.id, ()), (began, ended, pixel), now, running) for depth, one in shown
+        ),
         whole=tuple(merged(whole, began, ended, pixel)),
         marks=tuple(
             Mark(time=one.time, before=one.before, after=one.after, backtrack=one.action in ("REALIGN", "REPLAN"))
@@ -135,6 +140,7 @@ def _row(
     held: Sequence[HeldTime],
     window: tuple[float, float, float],
     now: float,
+    running: Mapping[str, str],
 ) -> TimelineRow:
     turns = [
         Segment(
@@ -145,6 +151,7 @@ def _row(
             how=turn.how,
             turn=turn.turn,
             words=turn.fault,
+            host=turn.host or running.get(turn.turn, ""),
         )
         for turn in index.turns_of(thread.id)
     ]
@@ -158,6 +165,7 @@ def _row(
         ended=thread.ended or now,
         open=not thread.ended,
         worked=sum(max(0.0, one.ended - one.began) for one in turns),
+        hosts=tuple(sorted({one.host for one in turns if one.host})),
         segments=tuple(sorted(segments, key=lambda one: (one.began, _place(one.kind)))),
     )
 
@@ -208,6 +216,7 @@ def _joined(one: Segment, other: Segment) -> Segment:
         how="lost" if "lost" in (one.how, other.how) else other.how,
         turn=other.turn,
         words=f"{count} times",
+        host=one.host if one.host == other.host else "",
     )
 
 

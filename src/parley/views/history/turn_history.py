@@ -40,6 +40,7 @@ class TurnSpan:
     fault: str = ""  # of a lost one: why
     usage: Mapping[str, float] = field(default_factory=dict)
     model: str = ""  # that answered, where that is told
+    host: str = ""  # where it ran, if that was another host
 
 
 class TurnHistory:
@@ -64,14 +65,19 @@ class TurnHistory:
 
     def note(self, step: StepRow, left: StepExtra) -> None:
         """Take in what a step says of the turn that it ended."""
-        if not (left.usage or left.model or left.fault):
+        host = left.ran_on(step.rule)
+        if not (left.usage or left.model or left.fault or host):
             return
         run = None if left.turn else first_named(NamedRun, step.consumed)
         span = self._spans.get(left.turn or (run.turn if run is not None else ""))
         if span is not None:
             usage = left.usage or span.usage
             self._spans[span.turn] = replace(
-                span, usage=usage, model=left.model or span.model, fault=left.fault or span.fault
+                span,
+                usage=usage,
+                model=left.model or span.model,
+                fault=left.fault or span.fault,
+                host=host or span.host,
             )
 
     def get(self, turn: str) -> TurnSpan | None:

@@ -145,4 +145,5 @@ def _title(one: Segment) -> str:
     how = f" ({one.how})" if one.how in ("lost", "abandoned", "terminated") else ""
     lasts = " so far" if one.open else ""
     said = f": {one_line(one.words)}" if one.words else ""
+    how += f" on {one_line(one.host)}" if one.host else ""
     return f"{KINDS.get(one.kind, one.kind)}{how}{several}, {duration(one.ended - one.began)}{lasts}{said}"

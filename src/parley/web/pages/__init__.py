@@ -9,6 +9,7 @@ from parley.web.pages import (
     conversation,
     costs,
     home,
+    hosts,
     job,
     job_head,
     people,
@@ -34,6 +35,7 @@ PAGES = (
     *steer.PAGES,
     *start.PAGES,
     *people.PAGES,
+    *hosts.PAGES,
     *answer.PAGES,
     *changes.PAGES,
 )  # address, methods, function

@@ -18,7 +18,8 @@ from parley.views.history.job_index import JobIndex, PastThread
 from parley.views.job_diffs import DiffOf
 from parley.views.job_list import team
 from parley.views.job_result import SUMMARY, assumptions
-from parley.views.job_view import TERMINAL, Thread, moment, tree, with_progress
+from parley.views.job_view import TERMINAL, Thread, located, moment, tree, with_progress
+from parley.views.turn_hosts import lost_hosts
 from parley.web.pages import job_head
 from parley.web.pages.job_head import JobPage, job_page
 from parley.web.visit import Visit, slow
@@ -143,6 +144,7 @@ def _row(page: JobPage, may: May, depth: int, thread: Thread, index: JobIndex | 
     context = page.at.context
     told = with_progress(page.present, thread, context.files, context.redact)
     turns = index.turns_of(thread.id) if index is not None else []
+    told = located(told, index.hosts) if index is not None else told
     works = thread_kind(thread.id) in ("state", "dispatch")
     there = works and thread.state != "ended"
     return TreeRow(
@@ -189,6 +191,8 @@ def _story(page: JobPage) -> dict[str, Any]:
         "unfinished": list(reversed(past.unfinished[-LEFT:])) if past else [],
         "abandoned": list(reversed(past.abandoned[-LEFT:])) if past else [],
         "lost": past.lost if past else 0,
+        "hosts": past.hosts.words() if past else "",
+        "lost_hosts": list(reversed(lost_hosts(page.at.context.store, page.at.id)[-LEFT:])),
         "refused": past.refused if past else 0,
         "reading": reading,
     }

@@ -9,23 +9,19 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from pathlib import Path
-from resource import RUSAGE_SELF, getpagesize, getrusage
-from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from parley.machine.prometheus import PROCESS, TYPE, Family, Figure, exposition
 from parley.protocol.states import State
 from parley.views.questions import needs
 from parley.web.reads.figures import CAUSES, HUMAN, Figures, RepositoryFigures
 from parley.web.safety.people_book import BookTrouble, Pass
 from parley.web.site import PageSite
 
-TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NEEDS = (
     needs.QUESTION, needs.GATE, needs.FAILURE, needs.BUDGET, needs.STALL, needs.UNATTENDED, needs.STOPPED,
     needs.UNDELIVERED, needs.UNREADABLE,
@@ -33,14 +29,6 @@ NEEDS = (
 WAITS = (*CAUSES.values(), HUMAN)
 MICROS, MILLIS = 1_000_000, 1_000
 STRANGER = "send a token that reads the figures: `parley people add NAME --may metrics` makes one\n"
-
-
-class Family(NamedTuple):
-    """Series of one name."""
-
-    kind: str
-    help: str
-    labels: tuple[str, ...] = ()
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -56,8 +44,7 @@ FAMILIES: Mapping[str, Family] = {
     "parley_cost_usd_total": Family("counter", "What turns cost in US dollars, as providers say", ("repository",)),
     "parley_working_seconds_total": Family("counter", "How long agents were at work", ("repository",)),
     "parley_event_streams": Family("gauge", "Streams of events that pages have open"),
-    "process_resident_memory_bytes": Family("gauge", "Memory of the server"),
-    "process_cpu_seconds_total": Family("counter", "Processor time of the server"),
+    **PROCESS,
 }
 
 
@@ -98,29 +85,20 @@ class MetricsEndpoint:
 
     def text(self) -> str:
         """All figures."""
+        return exposition(FAMILIES, self._all())
+
+    def _all(self) -> Iterator[Figure]:
         site, hub = self._site, self._site.hub
-        series: dict[str, list[str]] = {name: [] for name in FAMILIES}
-
-        def add(name: str, value: float, *labels: str) -> None:
-            said = ",".join(f'{key}="{each}"' for key, each in zip(FAMILIES[name].labels, labels, strict=True))
-            series[name].append(f"{name}{{{said}}} {_number(value)}" if said else f"{name} {_number(value)}")
-
         for key, context in site.contexts.items():
             found = self._figures.read(key, context, hub.versions(key))
-            add("parley_bus_up", found is not None, key)
-            add("parley_engine_up", not site.engine_words(key), key)
-            for name, value, *labels in _of_repository(found) if found is not None else ():
-                add(name, value, key, *labels)
-        add("parley_event_streams", hub.listening)
-        add("process_resident_memory_bytes", _memory())
-        add("process_cpu_seconds_total", time.process_time())
-        lines: list[str] = []
-        for name, family in FAMILIES.items():
-            lines += [f"# HELP {name} {family.help}", f"# TYPE {name} {family.kind}", *series[name]]
-        return "\n".join((*lines, ""))
+            yield "parley_bus_up", found is not None, key
+            yield "parley_engine_up", not site.engine_words(key), key
+            for figure in _of_repository(found) if found is not None else ():
+                yield (figure[0], figure[1], key, *figure[2:])
+        yield "parley_event_streams", hub.listening
 
 
-def _of_repository(found: RepositoryFigures) -> Iterator[tuple[str, float, *tuple[str, ...]]]:
+def _of_repository(found: RepositoryFigures) -> Iterator[Figure]:
     """The series of one repository: every label's value that there can be, so that none comes and goes."""
     if found.bus_bytes is not None:
         yield "parley_bus_bytes", found.bus_bytes
@@ -135,16 +113,3 @@ def _of_repository(found: RepositoryFigures) -> Iterator[tuple[str, float, *tupl
     yield "parley_tokens_total", found.spent.tokens
     yield "parley_cost_usd_total", found.spent.micros / MICROS
     yield "parley_working_seconds_total", found.spent.millis / MILLIS
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(float(value))
-
-
-def _memory() -> int:
-    """What the server has in memory; where the system does not tell, the most that it has had."""
-    try:
-        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * getpagesize()
-    except (OSError, ValueError, IndexError):
-        most = getrusage(RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024

@@ -12,9 +12,11 @@ from typing import Any
 
 from starlette.responses import Response
 
+from parley.base.json_codec import Unreadable
 from parley.base.text import cut
 from parley.bus.rows import StepRow
 from parley.engine.protocol_messages import excerpt
+from parley.engine.values import step_extra
 from parley.engine.values.people import May
 from parley.engine.values.step_names import place_of
 from parley.protocol.rules import RULES
@@ -42,6 +44,7 @@ class StepLine:
     choice: str
     consumed: str
     produced: str
+    host: str  # where the turn ran that it ended, if that was another host
 
 
 def record(visit: Visit) -> Response:
@@ -150,7 +153,15 @@ def _line(step: StepRow) -> StepLine:
         choice=cut(step.choice, LONGEST),
         consumed=cut(step.consumed, LONGEST),
         produced=cut(step.produced, LONGEST),
+        host=_host(step),
     )
+
+
+def _host(step: StepRow) -> str:
+    try:
+        return step_extra.read(step.extra).ran_on(step.rule)
+    except Unreadable:  # another program changed the row: the audit says so
+        return ""
 
 
 # ---- the audit ---------------------------------------------------------------------------------------

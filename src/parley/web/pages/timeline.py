@@ -63,6 +63,7 @@ def _values(page: JobPage) -> dict[str, Any]:
         "first": first,
         "page_rows": ROWS,
         "closer": _closer(found) if found is not None else [],
+        "elsewhere": found is not None and any(row.hosts for row in found.rows),
         "reading": reading,
     }
 
