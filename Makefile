@@ -23,7 +23,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup pythons system demo test check format docs map record screenshots bench soak security lock vendor clean
+.PHONY: help setup pythons system postgresql demo cluster test check format docs map record screenshots bench soak security lock vendor clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -43,6 +43,12 @@ $(VENV)/runtime: requirements.lock requirements-build.lock pyproject.toml
 $(VENV)/installed: $(VENV)/runtime requirements-dev.lock
 	@echo "installing what the tests and checks need, from requirements-dev.lock (some hundred megabytes)"
 	@$(BIN)/python $(PINNED) requirements-dev.lock
+	@: > $@
+
+# What a cluster takes besides: the extras `postgres` and `temporal`, and Temporal's server.
+$(VENV)/cluster: requirements-cluster.lock | postgresql $(VENV)/runtime
+	@echo "installing what a cluster needs, from requirements-cluster.lock"
+	@$(BIN)/python $(PINNED) requirements-cluster.lock
 	@: > $@
 
 # What installing Parley fetches, for the tests that install it without a network.
@@ -70,18 +76,26 @@ pythons: ## the Pythons that are here, newest first
 	@printf '%s\n' $(PYTHONS)
 
 system: ## the programs that the tests need besides: git, strace, bubblewrap, npm, zsh, fish, Chromium, PostgreSQL
-	@missing() { for pair in git:git strace:strace bwrap:bubblewrap setpriv:util-linux npm:npm zsh:zsh fish:fish \
-		chromium:chromium; do \
-		command -v "$${pair%:*}" >/dev/null 2>&1 || printf ' %s' "$${pair#*:}"; done; \
-		command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || printf ' postgresql'; }; \
-	if [ -n "$$(missing)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
-		echo "installing:$$(missing)"; \
-		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y $$(missing); } >/dev/null || :; \
-	fi; \
-	if [ -n "$$(missing)" ]; then \
-		echo "the tests need these programs, which are missing:$$(missing)" >&2; \
-		[ "$$CI" != true ]; \
-	fi
+	$(call need-programs,git:git strace:strace bwrap:bubblewrap setpriv:util-linux npm:npm zsh:zsh fish:fish \
+		chromium:chromium initdb:postgresql,the tests need programs that are missing,[ "$$CI" != true ])
+
+postgresql:
+	$(call need-programs,initdb:postgresql,the cluster needs a program that is missing,false)
+
+# $(1): programs, each with the Debian package that has it, which is installed where that is allowed. $(2): what is said
+# where one is missing all the same, and $(3) what is done then.
+define need-programs
+@missing() { for pair in $(1); do \
+	{ command -v "$${pair%:*}" || ls /usr/lib/postgresql/*/bin/"$${pair%:*}"; } >/dev/null 2>&1 \
+	|| printf ' %s' "$${pair#*:}"; done; }; \
+if [ -n "$$(missing)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	echo "installing:$$(missing)"; \
+	{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y $$(missing); } >/dev/null || :; \
+fi; \
+if [ -n "$$(missing)" ]; then \
+	echo "$(2): apt-get install$$(missing)" >&2; $(3); \
+fi
+endef
 
 # Codex, which the tests run as an agent: pinned with hashes, no script of a package's is run. Without npm its tests are
 # left out, but never where CI is set.
@@ -96,6 +110,9 @@ system: ## the programs that the tests need besides: git, strace, bubblewrap, np
 demo: $(VENV)/runtime ## a whole job, played by scripted agents; WORKFLOW=1, PLAY=1 (you answer), PAGE=1 (in the browser), FAST=1
 	@$(BIN)/parley demo $(if $(filter-out 0,$(WORKFLOW)),--workflow) $(if $(filter-out 0,$(PLAY)),--play) \
 		$(if $(filter-out 0,$(PAGE)),--page) $(if $(filter-out 0,$(FAST)),--fast)
+
+cluster: $(VENV)/cluster ## the workflow demo on three hosts of this machine, of which one is killed; FAST=1
+	@$(BIN)/python -m tools.cluster $(if $(filter-out 0,$(FAST)),--fast)
 
 test: setup system .codex/installed check ## checks and all suites, within their budgets
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
@@ -112,6 +129,7 @@ format: setup ## mend what can be mended by a program
 
 bench: setup .venv-peers/installed ## measures Parley beside its peers
 	$(BIN)/python -m bench
+	$(BIN)/python -m bench.cluster
 
 docs: setup ## refreshes what the docs show of the code
 	$(BIN)/python -m tools.docs
@@ -135,6 +153,7 @@ lock: setup ## pins the requirements anew
 	$(COMPILE) --upgrade requirements.in --output-file requirements.lock
 	$(COMPILE) --upgrade requirements-build.in --output-file requirements-build.lock
 	$(COMPILE) --upgrade requirements-dev.in --output-file requirements-dev.lock
+	$(COMPILE) --upgrade requirements-cluster.in --output-file requirements-cluster.lock
 	$(COMPILE) --upgrade requirements-wheels.in --output-file requirements-wheels.lock
 	$(COMPILE) --upgrade bench/peers/requirements-peers.in --output-file bench/peers/requirements-peers.lock
 

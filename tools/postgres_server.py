@@ -17,6 +17,8 @@ from pathlib import Path
 
 import psycopg
 
+from tools.child_processes import children_of
+
 DEBIAN = Path("/usr/lib/postgresql")
 SECONDS = 60.0
 
@@ -33,13 +35,16 @@ def programs() -> Path | None:
 
 
 class Server:
-    """A server that is started, killed and started again."""
+    """A server that is started, killed and started again. `inside`: what goes before the words of its command."""
 
-    def __init__(self, folder: Path, bin_folder: Path, settings: Sequence[str] = ("fsync=off",)) -> None:
+    def __init__(
+        self, folder: Path, bin_folder: Path, settings: Sequence[str] = ("fsync=off",), inside: Sequence[str] = ()
+    ) -> None:
         self.folder = folder
         self.url = f"postgresql://postgres@/postgres?host={folder}"
         self._bin = bin_folder
         self._settings = settings
+        self._inside = inside
         self._process: subprocess.Popen[bytes] | None = None
         if os.geteuid() == 0:
             shutil.chown(folder, "postgres", "postgres")
@@ -49,11 +54,16 @@ class Server:
             check=True, stdout=subprocess.DEVNULL, cwd="/",
         )  # fmt: skip
 
+    @property
+    def pid(self) -> int:
+        """Its first process; 0 while it does not run."""
+        return self._process.pid if self._process is not None else 0
+
     @staticmethod
     def _as_user() -> list[str]:
-        """PostgreSQL does not run as root."""
+        """PostgreSQL runs neither as root nor as a user without a name."""
         if os.geteuid() != 0:
-            return []
+            return [] if _has_name(os.geteuid()) else ["unshare", "--user", "--map-user=nobody", "--"]
         user = pwd.getpwnam("postgres")
         return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
 
@@ -63,7 +73,7 @@ class Server:
             "listen_addresses=", f"unix_socket_directories={self.folder}", "max_connections=60", "shared_buffers=32MB",
             "autovacuum=off", *self._settings,
         ]  # fmt: skip
-        words = [*self._as_user(), str(self._bin / "postgres"), "-D", str(self.folder / "data")]
+        words = [*self._inside, *self._as_user(), str(self._bin / "postgres"), "-D", str(self.folder / "data")]
         for setting in settings:
             words += ["-c", setting]
         with (self.folder / "log").open("ab") as log:
@@ -91,9 +101,7 @@ class Server:
         """Kill it with all its backends, as a crash of its machine would."""
         if self._process is None:
             return
-        everyone = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
-        backends = [pid for pid in everyone if _parent(pid) == self._process.pid]
-        for pid in (self._process.pid, *backends):
+        for pid in (self._process.pid, *children_of(self._process.pid)):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._process.wait()
@@ -107,9 +115,9 @@ class Server:
             self._process = None
 
 
-def _parent(pid: int) -> int:
+def _has_name(uid: int) -> bool:
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return 0
-    return int(stat[stat.rindex(b")") + 2 :].split()[1])
+        pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return True
