@@ -36,16 +36,14 @@ This module needs nothing but the standard library.
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
 
-from bench.peers.harness import PAYLOAD, Form, Run, Trip, converse, main, take_turns
+from bench.peers.harness import PAYLOAD, Form, Run, Trip, main, take_turns
+from bench.peers.writer import Asked, drive_by_writer
 
 _LEAN = """
 CREATE TABLE agents (id INTEGER PRIMARY KEY, turns INTEGER NOT NULL, waiting INTEGER);
@@ -170,65 +168,17 @@ class _Rules(_Floor):
         execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", (next(self._steps), rule, agent, gone, come))
 
 
-class _Writer(Thread):
-    """The one thread that writes for all conversations: what waits goes into one transaction, and then they go on."""
-
-    def __init__(self, floor: _Rules, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__()
-        self._floor = floor
-        self._loop = loop
-        self._waiting: SimpleQueue[_Asked | None] = SimpleQueue()
-        self._ids = count(1)
-
-    async def round_trip(self, conversation: int) -> None:
-        """Make a round trip, each of its four rules on the disk before the next is handed over."""
-        for sender in (2 * conversation, 2 * conversation + 1):
-            message = next(self._ids)
-            await self._written(self._floor.send, sender, message)
-            await self._written(self._floor.wake, sender ^ 1, message)
-
-    def _written(self, rule: Callable[[int, int], None], agent: int, message: int) -> asyncio.Future[None]:
-        done = self._loop.create_future()
-        self._waiting.put((rule, agent, message, done))
-        return done
-
-    def run(self) -> None:
-        """Write until there is no more."""
-        execute = self._floor.connection.execute
-        while (first := self._waiting.get()) is not None:
-            more = (self._waiting.get() for _ in range(self._waiting.qsize()))
-            together = [first, *(asked for asked in more if asked is not None)]
-            execute("BEGIN IMMEDIATE")
-            for rule, agent, message, _ in together:
-                rule(agent, message)
-            execute("COMMIT")
-            self._loop.call_soon_threadsafe(_go_on, together)
-
-    def stop(self) -> None:
-        """Nothing comes after this."""
-        self._waiting.put(None)
-        self.join()
-
-
-_Asked = tuple[Callable[[int, int], None], int, int, "asyncio.Future[None]"]
-"""A rule that waits for the writer, with whom it is about, and who waits for it."""
-
-
-def _go_on(written: Sequence[_Asked]) -> None:
-    for *_, done in written:
-        done.set_result(None)
-
-
 def _by_writer(run: Run) -> None:
-    async def drive() -> None:
-        floor = _Rules(run.where, run.conversations)
-        writer = _Writer(floor, asyncio.get_running_loop())
-        writer.start()
-        with closing(floor.connection):
-            await converse(run, writer.round_trip)
-            writer.stop()
+    floor = _Rules(run.where, run.conversations)
 
-    asyncio.run(drive())
+    def write(together: Sequence[Asked]) -> None:
+        floor.connection.execute("BEGIN IMMEDIATE")
+        for asked in together:
+            (floor.send if asked.rule == "send" else floor.wake)(asked.agent, asked.message)
+        floor.connection.execute("COMMIT")
+
+    with closing(floor.connection):
+        drive_by_writer(run, write)
 
 
 def _by_turns(floor: type[_Floor]) -> Callable[[Run], None]:
