@@ -25,8 +25,8 @@ CI = os.environ.get("CI") == "true"
 
 
 @contextmanager
-def running(settings: Sequence[str] = ("fsync=off",)) -> Iterator[Server]:
-    """A server for as long as it is needed."""
+def running(settings: Sequence[str] = ("fsync=off",), inside: Sequence[str] = ()) -> Iterator[Server]:
+    """A server for as long as it is needed; `inside`: what goes before the words of its command."""
     found = programs()
     if found is None:
         line = "PostgreSQL is missing, and its tests with it: `make system` installs it"
@@ -34,7 +34,7 @@ def running(settings: Sequence[str] = ("fsync=off",)) -> Iterator[Server]:
             pytest.fail(line)
         pytest.skip(line)
     with tempfile.TemporaryDirectory(prefix="parley-pg-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        server = Server(Path(folder), found, settings)
+        server = Server(Path(folder), found, settings, inside)
         server.start()
         try:
             yield server

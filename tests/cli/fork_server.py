@@ -39,13 +39,13 @@ STREAMS = 3
 class ForkServer:
     """The process that forks, and what asks it to; one for each process that runs tests."""
 
-    def __init__(self, env: Mapping[str, str]) -> None:
+    def __init__(self, env: Mapping[str, str], inside: Sequence[str] = ()) -> None:
         self.env = _read_at_start(env)
         self._turn = threading.Lock()
         self._socket, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())],
+                [*inside, sys.executable, __file__, str(theirs.fileno())],
                 env=env, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
             )  # fmt: skip
         atexit.register(self.stop)
@@ -129,9 +129,9 @@ def _receive(source: socket.socket, length: int) -> bytes:
 
 
 @cache
-def _server() -> ForkServer:
-    """The server of this process, started when the first command needs it."""
-    return ForkServer(users_environment())
+def _server(inside: tuple[str, ...]) -> ForkServer:
+    """A server of this process, started when the first command needs it."""
+    return ForkServer(users_environment(), inside)
 
 
 def users_environment() -> dict[str, str]:
@@ -148,13 +148,17 @@ def run_parley(
     folder: Path | str,
     env: Mapping[str, str] | None = None,
     seconds: float = PATIENCE_SECONDS,
+    inside: tuple[str, ...] = (),
     **options: Any,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end: in a fork, unless its environment or an option of `subprocess` needs a new Python."""
+    """Run a command to its end: in a fork, unless its environment or an option of `subprocess` needs a new Python.
+
+    `inside`: what goes before its words, where it is to run on another machine's network.
+    """
     env = users_environment() if env is None else env
-    done = None if options else _server().run(words, folder, env, seconds)
+    done = None if options else _server(inside).run(words, folder, env, seconds)
     return done or subprocess.run(
-        [str(COMMAND), *words],
+        [*inside, str(COMMAND), *words],
         cwd=folder,
         env=env,
         capture_output=True,

@@ -75,6 +75,7 @@ class Home:
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
+    inside: tuple[str, ...] = ()  # what goes before a command that is to run on another machine's network
 
     def write(self, name: str, text: str) -> str:
         path = self.folder / name
@@ -97,7 +98,7 @@ class Home:
 
     def run(self, *words: str, cwd: Path | str | None = None, **options: Any) -> Done:
         """A command in a process of its own: a fork of one with its modules, unless that would make a difference."""
-        done = run_parley(words, self.folder if cwd is None else cwd, self.env(), **options)
+        done = run_parley(words, self.folder if cwd is None else cwd, self.env(), inside=self.inside, **options)
         assert "Traceback" not in done.stderr + done.stdout, done.stderr
         return Done(done.returncode, done.stdout, done.stderr)
 
@@ -124,7 +125,7 @@ class Home:
     def started(self, *words: str) -> Iterator[subprocess.Popen[str]]:
         """A command that goes on while the test does; killed with all it left at the test's end."""
         process = subprocess.Popen(
-            [str(PARLEY), *words],
+            [*self.inside, str(PARLEY), *words],
             cwd=self.folder,
             env=self.env(),
             stdin=subprocess.DEVNULL,

@@ -15,9 +15,9 @@ LISTED = {
 SHOWN = LISTED | {
     "turns_lost", "refused", "steps", "messages", "history", "questions", "policies", "result", "folder", "delivery",
     "exits", "situations", "abandoned", "answers", "budget", "model", "models",
-    "interventions", "unfinished", "widenings", "former",
+    "interventions", "unfinished", "widenings", "former", "hosts", "lost_hosts",
 }  # fmt: skip
-THREAD = {"id", "agent", "parent", "state", "doing", "since", "last_progress", "waits", "mail", "workspace"}
+THREAD = {"id", "agent", "parent", "state", "doing", "since", "last_progress", "waits", "mail", "workspace", "host"}
 QUESTION = {
     "id", "job", "state", "kind", "artifact", "asker", "thread", "workspace", "time", "text", "body", "backtracks",
     "stat", "diff", "choices", "words", "gives_up", "unfinished",

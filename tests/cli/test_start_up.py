@@ -15,7 +15,7 @@ from tests.cli.home import PARLEY, Home
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMES = 5
-ROUNDS = 15
+ROUNDS = 45
 
 
 def work(words: list[str], home: Home) -> float:

@@ -114,7 +114,7 @@ def test_a_job_without_an_owner_is_withdrawn_by_whoever_asks(home: Home) -> None
         assert home.run("ls").out.startswith("interrupted (parley resume)")
         done = home.run("withdraw", job, "--json", "enough")
 
-        assert done.document == {"id": job, "state": "WITHDRAWN", "note": f"{job} is withdrawn"}
+        assert done.document == {"id": job, "state": "WITHDRAWN", "note": f"{job} is withdrawn", "lost_hosts": []}
         assert turn_processes(job) == []
     log = home.here("log", job).out
     assert "INTENT -> WITHDRAWN (WITHDRAW): enough" in log

@@ -169,12 +169,15 @@ def test_a_parked_turn_waits_and_goes_on_without_a_strike() -> None:
     assert any(LIMIT in text and "it is tried again" in text for text in log)
 
 
+@pytest.mark.parametrize("back", [600, 3 * 86400])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_clock_that_is_set_back_keeps_nobody_parked(restarted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_is_set_back_keeps_nobody_parked(
+    restarted: bool, back: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stage = parked()
     stage.fail("coder", LIMIT, parked_seconds=30)
     before = stage.clock.now
-    monkeypatch.setattr(stage.clock, "now", lambda: before() - 3 * 86400)
+    monkeypatch.setattr(stage.clock, "now", lambda: before() - back)
     if restarted:
         stage.kill()
         stage.adopt().crank(0.0)

@@ -137,7 +137,7 @@ def main(operation: str) -> None:
         place.mirror.take_back(order, back)
         assert tree_of(here) == tree_of(Path(laid.site.workspace))
         assert (Path(order.home) / "session.jsonl").read_text() == "one\ntwo\n"
-        place.mirror.drop(order)
+        place.mirror.drop([order])
         assert not [ref for ref in place.refs() if "/turns/" in ref]
         for repository in (place.bare, place.job_folder / "mirror.git", host.home / "jobs" / JOB / "mirror.git"):
             assert git(repository, "fsck", "--connectivity-only", "--no-dangling") == "", repository

@@ -4,10 +4,8 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,57 +18,24 @@ from parley.cli import WAITING
 from tests.cli.home import PARLEY, Done, Home, turn_processes, wait_for
 from tests.postgres_server import Server
 from tests.workspaces.user_repository import git
+from tools import temporal_server
 
-TEMPORAL = Path(sys.executable).with_name("temporal")
 ROLE = "parley_worker"
 LOST_SECONDS = 4.0
+BUSY_SECONDS = 120.0  # that anything is waited for: a scene has a dozen processes, on a machine with others
 CI = os.environ.get("CI") == "true"
 
 
-class TemporalServer:
-    """The real server, as a development server: its database is one file."""
+class TemporalServer(temporal_server.TemporalServer):
+    """The real server, where it is installed."""
 
-    def __init__(self, folder: Path) -> None:
-        if not TEMPORAL.exists():
-            line = f"{TEMPORAL} is missing, and its tests with it: `make setup` installs it"
+    def __init__(self, folder: Path, inside: Sequence[str] = ()) -> None:
+        if not temporal_server.PROGRAM.exists():
+            line = f"{temporal_server.PROGRAM} is missing, and its tests with it: `make setup` installs it"
             if CI:
                 pytest.fail(line)
             pytest.skip(line)
-        self.database = folder / "temporal.db"
-        self._log = folder / "temporal.log"
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it, and wait until it answers."""
-        port = self.address.rpartition(":")[2]
-        words = ["server", "start-dev", "--headless", "--port", port, "--db-filename", str(self.database),
-                 "--log-level", "error"]  # fmt: skip
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen([str(TEMPORAL), *words], stdout=log, stderr=log, start_new_session=True)
-        wait_for(self._answers)
-
-    def _answers(self) -> bool:
-        with (
-            contextlib.suppress(OSError),
-            socket.create_connection(("127.0.0.1", int(self.address.rpartition(":")[2]))),
-        ):
-            return True
-        return False
-
-    def kill(self) -> None:
-        """Kill it, as a crash would."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def forget(self) -> None:
-        """Delete all that it knows. It must not run."""
-        for path in self.database.parent.glob(f"{self.database.name}*"):
-            path.unlink()
+        super().__init__(folder, inside)
 
 
 @dataclass
@@ -103,6 +68,22 @@ class ManyHosts:
     lost_seconds: float = LOST_SECONDS
     workers: dict[str, WorkerProcess] = field(default_factory=dict)
 
+    # ---- how the services are reached; a scene with a network of its own has other ways ------------
+
+    def bus_url(self, who: str) -> str:
+        """The address of PostgreSQL for the `coordinator`, or for a `worker`."""
+        return self.server.url if who == "coordinator" else self.server.url.replace("postgres@", f"{ROLE}@")
+
+    def hosts_settings(self) -> str:
+        """Where the rest is."""
+        return f'temporal = "{self.temporal.address}"\nremote = "{self.remote}"\n'
+
+    def inside(self, who: str) -> tuple[str, ...]:
+        """What goes before a command of the `coordinator`'s, or of a host's, to run on its network."""
+        return ()
+
+    # ---- the scene ---------------------------------------------------------------------------------
+
     def __post_init__(self) -> None:
         self.remote = self.base / "remote.git"
         self.remote.mkdir()
@@ -111,22 +92,23 @@ class ManyHosts:
             connection.execute(f"CREATE ROLE {ROLE} LOGIN")
         folder = self.base / "work"
         folder.mkdir()
-        self._settle("coordinator", self.server.url, f'roles = ["{ROLE}"]\nlabels = {{ tester = "big" }}\n')
-        self._settle("worker", self.server.url.replace("postgres@", f"{ROLE}@"), "")
-        self.home = Home(folder, self._own("coordinator"))
+        self._settle("coordinator", f'roles = ["{ROLE}"]\nlabels = {{ tester = "big" }}\n')
+        self._settle("worker", "")
+        self.home = Home(folder, self._own("coordinator"), self.inside("coordinator"))
         done = self.home.run("bus", "copy", "office")
         assert done.code == 0, done
 
-    def _settle(self, who: str, url: str, more: str) -> None:
+    def _settle(self, who: str, more: str) -> None:
         settings = self.base / who / "config" / "parley" / "parley.toml"
         settings.parent.mkdir(parents=True)
         settings.write_text(
-            f'[proxy]\nbrief = false\n[servers]\noffice = "{url}"\n[hosts]\ntemporal = "{self.temporal.address}"\n'
-            f'remote = "{self.remote}"\nlost_seconds = {self.lost_seconds}\n{more}',
+            f'[proxy]\nbrief = false\n[servers]\noffice = "{self.bus_url(who)}"\n[hosts]\n{self.hosts_settings()}'
+            f"lost_seconds = {self.lost_seconds}\n{more}",
             encoding="utf-8",
         )
 
     def _own(self, who: str) -> dict[str, str]:
+        """The environment of a user of their own."""
         return {"XDG_CONFIG_HOME": str(self.base / who / "config"), "XDG_STATE_HOME": str(self.base / who / "state")}
 
     # ---- hosts ---------------------------------------------------------------------------------
@@ -145,7 +127,7 @@ class ManyHosts:
         bus = bus or self.schema.split("_")[1]
         with log.open("a", encoding="utf-8") as told:
             process = subprocess.Popen(
-                [str(PARLEY), "worker", "--name", name, "--bus", bus, *words],
+                [*self.inside(name), str(PARLEY), "worker", "--name", name, "--bus", bus, *words],
                 cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=told, stderr=told, text=True,
             )  # fmt: skip
         self.workers[name] = WorkerProcess(name, home, process, log)
@@ -154,7 +136,7 @@ class ManyHosts:
     def wait_for_host(self, name: str) -> None:
         """Wait until the coordinator sees a host."""
         worker = self.workers[name]
-        wait_for(lambda: worker.process.poll() is not None or self.host(name).get("state") == "alive")
+        wait_for(lambda: worker.process.poll() is not None or self.host(name).get("state") == "alive", BUSY_SECONDS)
         assert worker.process.poll() is None, worker.said()
 
     def hosts(self) -> list[dict[str, Any]]:
@@ -176,7 +158,7 @@ class ManyHosts:
         before = self.jobs()
         words = ("run", "a request", "--playbook", self.home.write("p.yaml", playbook), "--json")
         with self.home.started(*words) as process:
-            wait_for(lambda: process.poll() is not None or self.jobs() - before)
+            wait_for(lambda: process.poll() is not None or self.jobs() - before, BUSY_SECONDS)
             assert process.poll() is None, process.communicate()
             (job,) = self.jobs() - before
             yield RunningJob(self, job, process)
@@ -231,9 +213,11 @@ class RunningJob:
 
     def at_work(self) -> tuple[str, str]:
         """The turn below the lead, and its host, once its agent is at work."""
-        return wait_for(self._at_work)  # type: ignore[no-any-return]
+        found: tuple[str, str] = wait_for(lambda: (now := self.at_work_now())[0] and now, BUSY_SECONDS)
+        return found
 
-    def _at_work(self) -> tuple[str, str] | None:
+    def at_work_now(self) -> tuple[str, str]:
+        """The same as it is now; empty where no agent is at work."""
         with psycopg.connect(self.scene.server.url) as connection:
             found = connection.execute(
                 f"SELECT turn, host FROM {self.scene.schema}.board_orders "  # noqa: S608 - a name of our own
@@ -241,7 +225,7 @@ class RunningJob:
                 (self.job,),
             ).fetchone()
         if found is None or not turn_processes(self.job, str(found[0])):
-            return None
+            return "", ""
         return str(found[0]), str(found[1])
 
     def thread(self, turn: str) -> str:

@@ -1,8 +1,9 @@
 """The board, as the coordinator and as hosts have it: real PostgreSQL, and a role a host."""
 
 import itertools
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -15,9 +16,10 @@ from parley import __version__
 from parley.bus.postgres.postgres_schema import schema_of
 from parley.bus.rows import BusError
 from parley.hosts.board import HOST_FUNCTIONS, PROTOCOL, Board, TurnKey
-from parley.hosts.board_link import BoardLink
+from parley.hosts.board_link import BELL_SECONDS, Bell, BoardLink
 from parley.hosts.host_board import HostBoard
 from tests.postgres_server import Bus, Server
+from tests.stores.rows import job as job_row
 
 LOST_SECONDS = 0.4
 KEY = TurnKey("job", "t1", 1)
@@ -89,6 +91,87 @@ def state(scene: BoardScene, key: TurnKey = KEY) -> tuple[str, str, str]:
 def silence() -> None:
     """Let every host be silent for longer than it may."""
     time.sleep(LOST_SECONDS * 1.5)
+
+
+# ---- what a coordinator may do ---------------------------------------------------------------------
+
+
+def test_a_coordinator_puts_no_turn_out_of_a_job_that_another_has_taken_or_whose_lease_has_ended(
+    scene: BoardScene, server: Server, tmp_path: Path
+) -> None:
+    bus = Bus(server, tmp_path)
+    board = Board(scene.link, scene.schema, schema_of(bus.key.id))
+    with closing(bus.open(lease_seconds=60.0)) as first, closing(bus.open(lease_seconds=60.0)) as second:
+        first.create(job_row("job"))
+        former = TurnKey("job", "t1", first.own("job"))
+        assert board.put(former, "coder", "dispatch:1", "the order", "the files")
+        first.disown("job")
+        taken = TurnKey("job", "t1", second.own("job"))
+
+        assert not board.put(former._replace(turn="t2"), "coder", "dispatch:1", "the order", "the files")
+        assert board.put(taken, "coder", "dispatch:1", "the order", "the files")
+        assert not board.put(taken._replace(job="other"), "coder", "dispatch:1", "the order", "the files")
+        with closing(bus.session()) as session:
+            session.execute("UPDATE leases SET expires = clock_timestamp()")
+        assert not board.put(taken._replace(turn="t3"), "coder", "dispatch:1", "the order", "the files")
+
+    assert set(board.unfinished("job")) == {former, taken}
+
+
+def test_an_order_waits_for_an_owner_that_is_just_taking_the_job(server: Server, tmp_path: Path) -> None:
+    bus = Bus(server, tmp_path)
+    with closing(bus.open()) as store, closing(bus.session()) as taking:
+        store.create(job_row("job"))
+        key = TurnKey("job", "t1", store.own("job"))
+        link = BoardLink(partial(psycopg.connect, server.url, autocommit=True,
+                                 options=f"-csearch_path={schema_of(bus.key.id)}_board,pg_temp"))  # fmt: skip
+        board = Board(link, f"{schema_of(bus.key.id)}_board", schema_of(bus.key.id))
+        board.install(LOST_SECONDS)
+        answers: list[bool] = []
+        putting = threading.Thread(
+            target=lambda: answers.append(board.put(key, "coder", "dispatch:1", "the order", "the files"))
+        )
+        with taking.transaction():
+            taking.execute("UPDATE owners SET epoch = epoch + 1")
+            putting.start()
+            putting.join(0.5)
+            assert putting.is_alive(), "it can't be known yet whose the job is"
+        putting.join()
+        assert answers == [False]
+        assert board.unfinished("job") == []
+        link.close()
+
+
+def test_a_former_owner_that_wakes_deletes_no_turn_of_the_owner_after_it(scene: BoardScene) -> None:
+    host = scene.host("a", "w1")
+    later = KEY._replace(turn="t2", epoch=2)
+    for key in (KEY, later):
+        put(scene, key)
+        assert host.end(key, begin(host, key), "ended", 1, "the end")
+
+    scene.board.strip(KEY)
+    assert [event.key for event in scene.board.events([(KEY, 0), (later, 0)])] == [later]
+    scene.board.strip(later)
+    assert list(scene.board.standings([KEY, later])) == [later]
+
+
+def test_a_bell_rings_for_all_that_may_have_been_missed_also_where_notifications_never_cease(
+    scene: BoardScene,
+) -> None:
+    heard: list[Sequence[str]] = []
+    bell = Bell(partial(scene.connect, "postgres"), "a_channel", heard.append)
+    bell.start()
+    try:
+        with closing(scene.connect("postgres")) as connection:
+            for number in range(1000):
+                connection.execute("SELECT pg_notify('a_channel', %s)", (f"job/t{number}",))
+                if [] in heard[1:]:
+                    break
+                time.sleep(BELL_SECONDS / 20)
+        assert [] in heard, "it looked though it was never silent"
+    finally:
+        bell.stop()
+        bell.join()
 
 
 # ---- what a host may do ----------------------------------------------------------------------------
@@ -224,7 +307,7 @@ def test_a_turn_that_had_begun_is_lost_with_its_host_and_what_comes_late_matches
     assert other.claim(KEY)[0] == "lost"
     assert state(scene) == ("over", "lost", "a")
     assert frozen.alive(1, draining=False), "it is back"
-    assert frozen.mine() == {KEY: False}
+    assert frozen.mine() == {}
     assert not frozen.tell(KEY, attempt, 2, ["said late"])
     assert not frozen.end(KEY, attempt, "ended", 2, "ended late")
     assert [event.body for event in scene.board.events([(KEY, 0)])] == ["said in time"]
@@ -296,6 +379,29 @@ def test_a_turn_ends_once_and_then_nothing_of_it_stays_but_where_it_ran(scene: B
     assert scene.board.standings([KEY]) == {}
 
 
+def test_a_turn_that_is_stripped_late_leaves_the_end_of_the_next_one_to_be_read(scene: BoardScene) -> None:
+    host = scene.host("a", "w1")
+    earlier, later = KEY._replace(turn="t9"), KEY._replace(turn="t10")
+    for key in (earlier, later):
+        put(scene, key)
+        assert host.end(key, begin(host, key), "ended", 1, "the end")
+
+    scene.board.strip(earlier)
+    assert [event.body for event in scene.board.events([(later, 0)])] == ["the end"]
+    scene.board.strip(later)
+    assert set(scene.board.standings([earlier, later])) == {later}
+
+
+def test_where_a_turn_was_lost_stays_known_though_no_other_of_its_instance_goes_there(scene: BoardScene) -> None:
+    put(scene)
+    begin(scene.host("a", "w1"))
+    silence()
+    scene.board.let_go([KEY])
+    scene.board.strip(KEY, warm=False)
+    assert state(scene) == ("over", "lost", "a")
+    assert scene.board.last_host("job", "coder", "dispatch:1") == ""
+
+
 def test_a_cancelled_turn_ends_at_once_where_no_host_has_it_and_is_never_begun_then(scene: BoardScene) -> None:
     host = scene.host("a", "w1")
     scene.board.cancel(KEY)  # before its order was put out
@@ -316,7 +422,7 @@ def test_a_cancelled_turn_ends_when_its_host_says_that_every_process_is_gone(sce
 
     scene.board.cancel(KEY)
     assert state(scene)[0] == "begun"
-    assert host.mine() == {KEY: False}
+    assert host.mine() == {KEY: (False, attempt)}
     assert not host.end(KEY, attempt, "ended", 1, "the end came too late")
     assert host.end(KEY, attempt, "dead", 1, "what it had written")
 

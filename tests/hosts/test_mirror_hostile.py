@@ -242,6 +242,13 @@ def test_a_commit_that_is_no_place_is_refused(forger: Forger) -> None:
     refused(forger, forger.push(top), "is no place of a turn")
 
 
+def test_a_file_that_reads_like_a_commit_is_refused(forger: Forger) -> None:
+    shipped = forger.push(forger.place_tree(forger.tree()))
+    seeming = forger.blob(f"tree {forger.mirror.tree(shipped.commit)}\n\nno commit\n".encode())
+    forger.mirror.set_ref(shipped.ref, seeming)
+    refused(forger, Shipped(seeming, shipped.ref), "is no commit of a place")
+
+
 def test_another_commit_than_the_announced_one_is_refused(forger: Forger) -> None:
     shipped = forger.push(forger.place_tree(forger.tree()))
     other = forger.mirror.commit(forger.tree((b"x", REGULAR, forger.blob())))

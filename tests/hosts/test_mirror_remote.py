@@ -102,7 +102,7 @@ def test_no_hook_setting_or_program_of_the_user_or_the_remote_runs(
 
     laid, _ = place.there(host, order)
     place.back(host, order, laid)
-    place.mirror.drop(order)
+    place.mirror.drop([order])
     place.mirror.drop_job(order.job)
 
     assert not (traps / "sprung").exists()
@@ -172,7 +172,7 @@ def test_a_remote_that_goes_away_before_the_result_is_fetched_leaves_everything_
 def test_a_ref_that_is_gone_is_told(place: Mirrored) -> None:
     order = place.order()
     sent = place.mirror.send(order)
-    place.mirror.drop(order)
+    place.mirror.drop([order])
 
     with pytest.raises(RemoteTrouble, match=r"could not be read: .*couldn't find remote ref"):
         place.host().lay_out(without_room(order), sent)

@@ -164,7 +164,7 @@ def test_an_agent_reads_its_history_and_keeps_its_own_commits_on_every_host(plac
     seen_inside(laid, "commit", "-qm", "my own")
     place.back(one, first, laid)
     place.user.trees.snapshot(JOB, ROOT, "second turn")
-    place.mirror.drop(first)
+    place.mirror.drop([first])
 
     second = place.order()
     laid, _ = place.there(two, second)

@@ -36,7 +36,7 @@ def test_the_second_turn_of_a_large_workspace_ships_about_what_changed(tmp_path:
     write(Path(laid.site.workspace), {"src/0.bin": "changed", "deps/small": "new"})
     place.back(warm, first, laid)
     place.user.trees.snapshot(JOB, ROOT, "turn")
-    place.mirror.drop(first)
+    place.mirror.drop([first])
     assert size_of(remote) - sizes[0] < SMALL, "what came back"
 
     sizes = [size_of(remote), size_of(mirror)]
@@ -92,8 +92,8 @@ def test_a_turn_that_is_over_leaves_only_what_the_next_one_builds_upon(place: Mi
         write(Path(laid.site.workspace), {"n.txt": str(number)})
         place.back(host, order, laid)
         place.user.trees.snapshot(JOB, ROOT, "turn")
-        place.mirror.drop(order)
-        place.mirror.drop(order)
+        place.mirror.drop([order])
+        place.mirror.drop([order])
 
     kinds = sorted(ref.split("/")[4] for ref in place.refs())
     assert kinds == ["base", "last-back", "last-sent"]
@@ -130,15 +130,15 @@ def test_what_no_ref_holds_is_collected(place: Mirrored, monkeypatch: pytest.Mon
     laid, _ = place.there(host, order)
     (Path(laid.home) / "old").unlink()
     place.back(host, order, laid)
-    place.mirror.drop(order)
+    place.mirror.drop([order])
     order = place.order()
     laid, _ = place.there(host, order)
     place.back(host, order, laid)
-    place.mirror.drop(order)
+    place.mirror.drop([order])
     order = place.order()
     laid, _ = place.there(host, order)
     place.back(host, order, laid)
-    place.mirror.drop(order)
+    place.mirror.drop([order])
 
     for folder in (place.job_folder, host.home / "jobs" / JOB):
         assert size_of(folder / MIRROR) < 300_000
@@ -205,7 +205,7 @@ def test_turns_of_several_instances_go_out_and_come_back_at_once(place: Mirrored
         laid, _ = place.there(host, order)
         write(Path(laid.site.workspace), {"who": order.thread})
         place.back(host, order, laid)
-        place.mirror.drop(order)
+        place.mirror.drop([order])
 
     with ThreadPoolExecutor(len(orders)) as threads:
         list(threads.map(turn, orders))

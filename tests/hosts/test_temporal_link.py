@@ -11,6 +11,7 @@ from temporalio.service import TLSConfig
 
 from parley.hosts import temporal_link
 from parley.hosts.temporal_link import CONVERTER, NoTemporal, TemporalAddress
+from parley.hosts.turn_workflow import TurnIds
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:7233", "[::1]:7233", "localhost:7233"])
@@ -60,3 +61,14 @@ def test_an_exception_passes_without_its_words_its_cause_or_its_trace() -> None:
     usual = DataConverter.default
     usual.failure_converter.to_failure(caught.value, usual.payload_converter, plain)
     assert b"secret" in plain.SerializeToString(), "else this test could not fail"
+
+
+def test_only_ids_codes_and_numbers_pass_as_values() -> None:
+    ids = TurnIds("bus", "job", "t1", 1, "", "bus/any", 10.0)
+    passes = [ids, "handed back", 7, None]
+    refused = ['File "/opt/parley/turn_workflow.py", line 7', {"a": "prompt"}, ["x"], "Ended", b"bytes", 1.5j]
+    converter = CONVERTER.payload_converter
+
+    assert converter.to_payloads([*passes, *refused]) == [
+        *DataConverter.default.payload_converter.to_payloads(passes), *converter.to_payloads([None] * len(refused))
+    ]  # fmt: skip

@@ -254,7 +254,8 @@ def test_a_worker_that_ends_hands_its_turn_back_and_it_goes_on_elsewhere(scene: 
         assert not turn_processes(running.job), "none is left when the command returns"
 
     assert scene.home.run("audit", running.job).code == 0
-    assert scene.rules(running.job).count("recover") == 1
+    (recover,) = [row for row in scene.rows(running.job, "steps") if row[2] == "recover"]
+    assert "engine" in recover[6], "it counts against no agent"
     scene.start_worker(host, "--slots", "1")
     scene.wait_for_host(host)
 
@@ -277,14 +278,26 @@ def test_a_withdrawal_waits_for_a_frozen_host_until_it_is_lost_and_says_so(scene
         turn, host = running.at_work()
         scene.workers[host].signal(signal.SIGSTOP)
         try:
-            assert scene.home.run("withdraw", running.job, "--yes").code == 0
+            done = scene.home.run("withdraw", running.job, "--yes", "--json")
             said = running.end()
         finally:
             scene.workers[host].signal(signal.SIGCONT)
         wait_for(lambda: not turn_processes(running.job))
 
-    assert f"the host of turn {turn} is lost (no sign of life of {host} for {LOST_SECONDS:g} s)" in said
-    assert scene.home.run("audit", running.job).code == 0
+    assert done.code == 0, done
+    (lost,) = done.document["lost_hosts"]
+    assert (lost["host"], lost["turn"], lost["agent"]) == (host, turn, "researcher")
+    line = f"host {host} was lost (no sign of life for {LOST_SECONDS:g} s) when turn {turn} of researcher"
+    assert line in done.document["note"]
+    assert line in said, "the process that owns the job says so as well"
+    shown = scene.home.run("show", running.job)
+    assert line in shown.out
+    assert scene.home.run("show", running.job, "--json").document["lost_hosts"] == [lost]
+    assert line in scene.home.run("log", running.job).out
+    audit = scene.home.run("audit", running.job)
+    assert audit.code == 0, audit
+    assert line in audit.out, "it is in the record"
+    assert scene.ran_on(running.job, agent="researcher")[turn] == host
 
 
 # ---- workers that are not taken --------------------------------------------------------------------

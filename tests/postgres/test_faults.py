@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +187,30 @@ def test_a_server_that_stays_down_is_told_in_one_line_and_later_calls_go_on(
             frail.start()
         store.commit([commit(1)])
         assert len(list(store.transactions("j1"))) == 1
+
+
+def test_a_crowded_server_is_waited_for_and_told_in_one_line(
+    frail: Server, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd: list[Session] = []
+    with closing(bus.open()) as store:
+        store.create(job())
+        try:
+            with suppress(psycopg.OperationalError):
+                while True:
+                    crowd.append(psycopg.connect(frail.url))
+            monkeypatch.setattr(server_connection, "PATIENCE_SECONDS", 0.3)
+            with pytest.raises(BusError, match="too many clients already") as refused:
+                store.own("j1")
+            assert "\n" not in str(refused.value)
+            monkeypatch.undo()
+            later = threading.Timer(0.3, crowd.pop().close)
+            later.start()
+            assert store.own("j1") == 1
+            later.join()
+        finally:
+            for session in crowd:
+                session.close()
 
 
 def lose_it_while_alone(store: PostgresStore) -> None:

@@ -113,6 +113,34 @@ def test_a_lease_that_has_ended_lets_nothing_be_committed_though_no_other_took_t
     assert list(store.steps("j1")) == []
 
 
+def test_a_commit_that_was_on_its_way_when_the_lease_ended_writes_nothing(bus: Bus, store: PostgresStore) -> None:
+    faults: list[BusError] = []
+    with closing(bus.open(lease_seconds=600.0)) as owner, closing(bus.session()) as session:
+        owner.own("j1")
+
+        def go_on() -> None:
+            try:
+                owner.commit([commit(steps=[step(1)])])
+            except BusError as fault:
+                faults.append(fault)
+
+        def waits() -> bool:
+            return bool(
+                session.execute("SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'relation'").fetchall()
+            )
+
+        late = threading.Thread(target=go_on)
+        with store.alone():
+            late.start()
+            until(waits)  # the server has the statement, and holds it back
+            session.execute("UPDATE leases SET expires = clock_timestamp()")
+        late.join()
+
+        assert [type(fault) for fault in faults] == [LostOwnership]
+        assert list(store.steps("j1")) == []
+        assert store.own("j1") == 2
+
+
 def test_a_job_that_is_given_up_is_free_at_once(bus: Bus, store: PostgresStore) -> None:
     with closing(bus.open(lease_seconds=600.0)) as owner:
         owner.own("j1")
@@ -252,6 +280,30 @@ def test_a_bus_is_migrated_while_no_process_owns_a_job(bus: Bus, store: Postgres
             act()
     with pytest.raises(BusError, match=r"written by a newer Parley \(schema 2, this one knows 1\)"):
         bus.open()
+
+
+def test_processes_that_come_first_at_once_migrate_a_bus_once(bus: Bus, store: PostgresStore) -> None:
+    made: list[PostgresStore] = []
+    faults: list[BusError] = []
+    gate = threading.Barrier(4)
+
+    def come() -> None:
+        gate.wait()
+        try:
+            made.append(bus.open(migrations=(MOOD,)))
+        except BusError as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=come) for _ in range(gate.parties)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert [newer.schema_version for newer in made] == [2] * gate.parties
+    assert made[0].own("j1") == 1
+    for newer in made:
+        newer.close()
 
 
 def test_a_migration_that_fails_leaves_the_bus_as_it_was(bus: Bus, store: PostgresStore) -> None:

@@ -72,6 +72,8 @@ MAY_CUT = {
         "workspaces/checkout/users_git_settings.py: [path for path in found if path.suffix != '.sample' and path.is_file()][:_MOST_HOOKS]",  # noqa: E501
         "workflow/host/archiving.py: sorted(fitting or names)[:SHOWN]",
         "audit/audit.py: held.odd[:MOST_TOLD]",
+        "hosts/mirror/place_mirror.py: found[:DROPPED]",
+        "web/pages/job.py: lost_hosts(page.at.context.store, page.at.id)[-LEFT:]",
         "audit/audit.py: report.unsigned[:MOST_TOLD]",
         "engine/values/change_stat.py: changes[:KEPT]",
         "engine/values/change_stat.py: self.changes[:NAMED]",

@@ -80,7 +80,8 @@ def test_a_lock_pins_each_requirement_with_hashes_and_names_no_address(lock: Pat
 
 
 def test_tests_run_with_the_versions_that_users_get() -> None:
-    users = pins(ROOT / "requirements.lock").keys() | pins(ROOT / "requirements-build.lock").keys()
+    locks = ("requirements.lock", "requirements-build.lock", "requirements-cluster.lock")
+    users = {pin for lock in locks for pin in pins(ROOT / lock)}
 
     assert users <= pins(ROOT / "requirements-dev.lock").keys()
 

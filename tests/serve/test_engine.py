@@ -134,6 +134,16 @@ def test_a_paused_job_goes_on_when_another_process_leaves_its_resume(home: Home)
         wait_for(lambda: {row["id"]: row for row in home.jobs()}[job]["status"] != "paused")
 
 
+def test_a_process_that_was_started_for_an_owned_job_leaves_it_to_the_engine_and_outlives_no_server(home: Home) -> None:
+    job = home.start()
+    with serving(home) as engine:
+        wait_for(lambda: owner_of(home, job) == engine.pid)
+
+        assert home.here("resume", job, "--background").out.splitlines()[-1] == (
+            f"the engine of `parley serve` works on {job}"
+        )
+
+
 def test_an_answer_to_a_paused_job_is_taken(home: Home) -> None:
     job = home.start()
     assert home.here("pause", job).code == 0

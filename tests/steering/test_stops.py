@@ -143,7 +143,7 @@ def test_an_owner_that_is_stopped_is_named_and_obeys_when_it_goes_on(
     monkeypatch.setattr(withdraw, "WAIT_SECONDS", 1.0)
     with stubborn(home) as play:
         os.kill(play.process.pid, signal.SIGSTOP)
-        (need,) = home.here("inbox", "--json").document["needs"]
+        (need,) = wait_for(lambda: home.here("inbox", "--json").document["needs"])  # the signal may take a moment
         assert (need["kind"], need["exits"][0]["command"]) == ("stopped", f"kill -CONT {play.process.pid}")
         assert f"process {play.process.pid}, which has it in hand, is stopped" in home.here("show", play.job).out
         told = home.refuses("withdraw", play.job, "enough", code=1)

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from parley.features.telemetry.vocabulary import METRICS, OTHER, SPANS, WAITS, FewNames, Names
+from parley.hosts.worker_health import FAMILIES as WORKER_FAMILIES
+from parley.hosts.worker_health import OUTCOMES
+from parley.machine.prometheus import PROCESS
 from parley.web.pages.metrics import FAMILIES, NEEDS
 from parley.web.pages.metrics import WAITS as FIGURE_WAITS
 
@@ -76,3 +79,12 @@ def test_no_metric_has_series_without_end() -> None:
 
     assert [few.of("agent", name) for name in ("a", "b", "c", "a", "d")] == ["a", "b", OTHER, "a", OTHER]
     assert few.of("tool", "c") == "c"
+
+
+def test_the_docs_have_every_figure_of_a_worker() -> None:
+    told = [row for row in rows("Workers") if row[0].startswith("`parley_worker")]
+    found = {names(row[0])[0]: (row[1], tuple(names(row[2]))) for row in told}
+
+    assert found == {name: (one.kind, one.labels) for name, one in WORKER_FAMILIES.items() if name not in PROCESS}
+    said = PAGE.partition("## Workers\n")[2]
+    assert [word for word in (*OUTCOMES, *PROCESS) if f"`{word}`" not in said] == []

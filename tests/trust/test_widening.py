@@ -71,6 +71,7 @@ MORE: Mapping[str, tuple[Any, Any]] = {
     "telemetry.enabled": (None, False),
     "telemetry.endpoint": ("http://localhost:4318", None),
     "hosts.remote": ("/srv/parley.git", None),
+    "hosts.remote_ca": ("/etc/other.pem", None),
     "hosts.temporal": ("temporal.example.org:7233", None),
     "hosts.namespace": ("other", None),
     "hosts.temporal_ca": ("/etc/other.pem", None),
@@ -79,6 +80,7 @@ MORE: Mapping[str, tuple[Any, Any]] = {
     "hosts.roles": (("other",), None),
     "hosts.labels": ({"coder": "other"}, None),
     "hosts.lost_seconds": (60.0, None),
+    "hosts.alone_seconds": (3600.0, None),
     "people": ({"bob": "answer"}, None),
 }
 

@@ -196,7 +196,11 @@ class Server:
         code = self.process.wait(PATIENCE_SECONDS)
         assert code == 0, f"the server ended with {code}: {self.printed}"
         assert "Traceback" not in self.printed, self.printed
-        wait_for(lambda: not children & living().keys())  # one that was killed may take a moment to be gone
+        try:
+            wait_for(lambda: not children & living().keys())  # one that was killed may take a moment to be gone
+        except AssertionError as error:
+            left = [f"{number}: {command_of(number)}" for number, _ in children & living().keys()]
+            raise AssertionError(f"the server left these processes behind: {left}") from error
 
     def kill(self) -> None:
         """End it at once, with all that it started."""
@@ -247,6 +251,14 @@ def living() -> dict[Process, int]:
         if state != "Z":
             found[int(entry.name), started] = parent
     return found
+
+
+def command_of(number: int) -> str:
+    """The words that a process was started with; empty where it is gone."""
+    try:
+        return (Path("/proc") / str(number) / "cmdline").read_text(errors="replace").replace("\0", " ").strip()
+    except OSError:
+        return ""
 
 
 def descendants(ancestor: int) -> set[Process]:

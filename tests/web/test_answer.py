@@ -248,6 +248,9 @@ def test_without_scripts_the_page_says_so_and_an_answer_is_still_given(
     home: Home, server: Server, browser: Browser, watch: PageWatch
 ) -> None:
     job = started(home, GATES)
+    wait_for(
+        lambda: next(row["owned"] for row in home.jobs() if row["id"] == job)
+    )  # no script brings the page up to date
     context = browser.new_context(java_script_enabled=False)
     watch.attach(context)
     try:

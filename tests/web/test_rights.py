@@ -24,7 +24,8 @@ SECRET = "Xylophone-of-another-job"
 SEE, ANSWER, DECIDE, ACCOUNT, LINK = "see", "answer", "decide", "the account", "the link itself"
 # What each address demands of who looks at it. A new one has to be put here: until then its test fails.
 TO_LOOK = {
-    "/": SEE, "/part/jobs": SEE, "/part/costs": SEE, "/people": ACCOUNT, "/start": DECIDE, "/start/agents": DECIDE,
+    "/": SEE, "/part/jobs": SEE, "/part/costs": SEE, "/hosts": SEE, "/part/hosts": SEE, "/people": ACCOUNT,
+    "/start": DECIDE, "/start/agents": DECIDE,
     "/answer/{token}": LINK, "/r/{repository}/{job}": SEE, "/r/{repository}/part/place": SEE,
     **{f"/r/{{repository}}/{{job}}/{name}": SEE for name in (
         "part/tree", "part/latest", "part/story", "part/delivery", "part/head", "conversation", "part/talk/earlier",
