@@ -160,6 +160,7 @@ def test_what_a_tab_missed_before_it_listened_is_not_lost_to_what_other_tabs_tel
     leader.goto(address_of(home, server, job))
     expect(leader.locator("#action-pause")).to_be_visible()
     cut: list[str] = []
+    mended: list[str] = []
 
     def late(route: Route) -> None:
         made = route.fetch()  # as it is before the job is paused
@@ -168,18 +169,21 @@ def test_what_a_tab_missed_before_it_listened_is_not_lost_to_what_other_tabs_tel
         route.fulfill(response=made)
 
     def broken(route: Route) -> None:
-        if cut:
+        if mended:
             route.continue_()
-            return
-        cut.append(route.request.url)
-        assert home.run("pause", other).code in (0, 4)  # the leader tells this tab of it
-        route.abort()
+        else:
+            cut.append(route.request.url)
+            route.abort()
 
     tab.route(address_of(home, server, job), late)
     tab.route("**/events/since?*", broken)
     tab.goto(address_of(home, server, job))
-    expect(tab.locator("#head")).to_contain_text("paused")
+    tab.evaluate(LISTEN)
+    assert home.run("pause", other).code in (0, 4)
+    tab.wait_for_function("(job) => JSON.stringify(window.told ?? []).includes(job)", arg=other)
     assert cut
+    mended.append("now")
+    expect(tab.locator("#head")).to_contain_text("paused")
     tab.unroute_all()
     assert home.run("resume", job).code in (0, 4)
 

@@ -144,7 +144,8 @@
   let refused = false;
   let heard = Date.now();
   let mark = body.dataset.mark; // how far this tab has come
-  let caught = 0; // when it asks again for what it has missed
+  let owed = null; // from where it has to ask for what it missed; nothing that it hears meanwhile moves that on
+  let caught = 0; // when it asks again
 
   function say(there) {
     away = !there;
@@ -192,7 +193,7 @@
   function listen() {
     if (refused) return;
     source?.close();
-    const opened = new EventSource(`${EVENTS}?since=${encodeURIComponent(mark)}`);
+    const opened = new EventSource(`${EVENTS}?since=${encodeURIComponent(owed ?? mark)}`);
     source = opened;
     opened.addEventListener("hello", () => tell({ kind: "connected", yes: true }));
     opened.addEventListener("beat", () => tell({ kind: "beat" }));
@@ -210,18 +211,18 @@
 
   async function catchUp() {
     // what happened between the making of this page and its listening, or while there was no connection
-    const from = mark;
+    const from = (owed ??= mark);
     try {
       const answer = await fetch(`${EVENTS}/since?mark=${encodeURIComponent(from)}`);
       if (answer.status === 401) return tell({ kind: "refused" });
       if (!answer.ok) throw new Error("the server could not answer");
       const missed = await answer.json();
+      owed = null;
       mark = missed.mark;
       say(true);
       if (missed.reset) show(null);
       else if (missed.changes.length) show(missed.changes);
     } catch {
-      mark = from; // what another tab told meanwhile came after what was missed
       say(false);
       clearTimeout(caught);
       caught = setTimeout(catchUp, AGAIN_MS);
