@@ -77,7 +77,8 @@ pythons: ## the Pythons that are here, newest first
 
 system: ## the programs that the tests need besides: git, strace, bubblewrap, npm, zsh, fish, Chromium, PostgreSQL, …
 	$(call need-programs,git:git strace:strace bwrap:bubblewrap setpriv:util-linux npm:npm zsh:zsh fish:fish \
-		chromium:chromium initdb:postgresql ip:iproute2 faketime:faketime,the tests need programs that are missing,[ "$$CI" != true ])
+		chromium:chromium initdb:postgresql ip:iproute2 faketime:faketime \
+		systemd-analyze:systemd,the tests need programs that are missing,[ "$$CI" != true ])
 
 postgresql:
 	$(call need-programs,initdb:postgresql,the cluster needs a program that is missing,false)
