@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from parley.hosts.mirror import git_remote
 from parley.hosts.mirror.git_remote import Remote
 from parley.hosts.mirror.mirror_errors import MirrorError, RemoteTrouble
 from parley.hosts.mirror.place_mirror import PlaceMirror
@@ -43,6 +44,21 @@ def test_the_users_origin_is_never_used(place: Mirrored, tmp_path: Path) -> None
     place.mirror.send(place.order())
 
     assert git(tmp_path / "origin.git", "for-each-ref") == ""
+
+
+def test_a_remote_that_is_a_path_keeps_what_many_pushes_made_in_one_file(
+    place: Mirrored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_remote, "PUSHES_A_PACKING", 3)
+
+    for _ in range(3):
+        place.mirror.send(place.order())
+
+    kept = (place.bare / "packed-refs").read_text(encoding="utf-8")
+    apart = [path for path in (place.bare / "refs").rglob("*") if path.is_file()]
+    assert all(f"/t{turn}/1/sent/" in kept for turn in (1, 2))
+    assert not [path for path in apart if "/t1/" in str(path) or "/t2/" in str(path)]
+    assert len(place.refs()) > len(apart)  # the last push's are there, too
 
 
 @pytest.mark.parametrize(

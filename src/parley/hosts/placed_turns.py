@@ -6,7 +6,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ ANYWHERE = "any host"  # where a turn is to run, as its row says before it is pl
 LOST_SECONDS = 10.0  # without a sign of life, after which a host counts as lost
 SILENT_SHARE = 0.5  # of that time, after which people are told that a host is silent
 AGAIN_SECONDS = 5.0  # after which a turn that no host has claimed is offered again
+AGAIN_AT_ONCE = 10  # of these at most, each second: a turn costs no more where many wait
 STUCK_SECONDS = 120.0  # after which one that waits while a host has room is offered as if it never was
 CLAIMED_SECONDS = 1800.0  # after which a turn is taken from a host that lives and does not begin it
 LOOK_SECONDS = 0.25  # between two looks at a turn that is being cancelled
@@ -260,8 +261,13 @@ class PlacedTurns:
 
     def _ring(self, heard: Sequence[str]) -> None:
         """Something has changed on the board, or a second has passed."""
+        about = set(heard)
         with self._lock:
-            out = {one.key: one for one in self._out.values() if not one.settled}
+            out = {
+                one.key: one
+                for (job, turn), one in self._out.items()
+                if not one.settled and (not about or f"{job}/{turn}" in about)
+            }
         known = {key for key, one in out.items() if one.ids is not None}  # they are on the board
         if not out or self._closed:
             return
@@ -272,6 +278,8 @@ class PlacedTurns:
             self._read(out)
             for key, one in out.items():
                 self._heed(one, standings.get(key, _NOWHERE) if key in known else standings.get(key))
+            if not heard:
+                self._offer_again([one for key, one in out.items() if _is_open(standings.get(key))])
         except BusError as error:
             self._told.put((None, error))  # the engine's to raise: without its database it can do nothing either
         except Stopping:
@@ -307,11 +315,17 @@ class PlacedTurns:
             self._heed_silence(out, standing)
         if standing.state == OVER:
             self._settled(out, standing.how, standing.host)
-        elif standing.state == "open":
-            if out.ids is not None and time.monotonic() - out.placed > AGAIN_SECONDS:
-                self._place(out)
-        else:
+        elif standing.state != "open":
             self._watch(out, standing)
+
+    def _offer_again(self, waiting: Iterable[_Out]) -> None:
+        """Offer the turns that no host has claimed, those first that were offered longest ago: Temporal may forget."""
+        now = time.monotonic()
+        due = sorted((one for one in waiting if now - one.placed > AGAIN_SECONDS), key=lambda one: one.placed)
+        for one in due[:AGAIN_AT_ONCE]:
+            self._place(one)
+        for one in due[AGAIN_AT_ONCE:]:
+            self._say_what_it_waits_for(one)
 
     @staticmethod
     def _settled(out: _Out, how: str, host: str) -> None:
@@ -410,12 +424,15 @@ class PlacedTurns:
 
     def _place(self, out: _Out) -> None:
         if out.ids is None:
-            return
+            return  # it is about to be placed for the first time
         out.placed = now = time.monotonic()
         out.anew = out.anew or now
         if anew := now - out.anew > STUCK_SECONDS and self._has_room(out):
             out.anew = now
         self._placer.place(out.ids, anew=anew)
+        self._say_what_it_waits_for(out)
+
+    def _say_what_it_waits_for(self, out: _Out) -> None:
         if not out.host and (said := self._waits_for(out)) != out.said:
             out.said = said
             self._told.put((out, queued(out.order, said)))
@@ -492,6 +509,10 @@ class PlacedTurns:
         wait = 0.0 if isinstance(error, PlaceRefused) else CARRY_AGAIN_SECONDS  # what is refused is the agent's fault
         event = out.key.ended(str(error), parked_seconds=wait, host=out.host)
         self._told.put((out, event))
+
+
+def _is_open(standing: TurnStanding | None) -> bool:
+    return standing is not None and standing.state == "open"
 
 
 _NOWHERE = TurnStanding(OVER, "dead", "")

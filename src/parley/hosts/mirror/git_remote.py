@@ -7,6 +7,8 @@ address is allowed. A remote that is a path on this machine runs no hook either.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import re
 import shlex
@@ -14,10 +16,12 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from parley.base.text import cut, lenient, printable
 from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused, PushLost, RemoteTrouble
 from parley.machine.programs import search_path
+from parley.ports.workspaces import WorkspaceError
 from parley.settings.option_words import git_remote_scheme, no_git_remote
 from parley.workspaces.safe_git import SETTINGS, Git, GitTooLong, JobGivenUp, program
 
@@ -26,6 +30,7 @@ QUICK_SECONDS = 20.0  # for a listing
 STALL_SECONDS = 10.0  # that a push or fetch goes on before the remote is asked, by another connection, if it is there
 BUSY_SECONDS = 1800  # of a processor, for unpacking what a host has pushed
 TRIES = 3  # of a push that another turn's push may have crossed
+PUSHES_A_PACKING = 50  # by one process, after which a remote that is a path gets its refs into one file
 LINE = 300  # characters of what git says
 _SSH = (
     "ssh -oBatchMode=yes -oConnectTimeout=20 -oServerAliveInterval=5 -oServerAliveCountMax=4 -oPermitLocalCommand=no "
@@ -109,6 +114,7 @@ class GitRemote:
                 self._settings["http.sslCAInfo"] = remote.ca
             self._more |= {name: os.environ[name] for name in _REACH if name in os.environ}
         self._is_path = scheme == "file"
+        self._pushes = itertools.count(1)
 
     # ---- what is there -------------------------------------------------------------------------
 
@@ -127,6 +133,8 @@ class GitRemote:
         `hints` are refs that are moved along with it, or not at all. The remote compares and sets: PushLost where it
         has the ref with another commit. With the pushed one, an earlier push got through, and all is well.
         """
+        if self._is_path and not next(self._pushes) % PUSHES_A_PACKING:
+            self._pack_refs(git)
         ref, commit = moved
         left = TRIES
         while (done := self._pushed(git, (ref, commit, before), hints)).returncode:
@@ -144,6 +152,15 @@ class GitRemote:
                 )
             if not left or b"\n!\t" not in done.stdout:  # else another turn's push may have moved a hint meanwhile
                 raise self._trouble(git, done, "written to")
+
+    def _pack_refs(self, git: Git) -> None:
+        """Have the remote keep its refs in one file.
+
+        Every push reads them all: that of many jobs would cost more than that of a few, were each in a file of its own.
+        A git server sees to that itself.
+        """
+        with contextlib.suppress(WorkspaceError):  # it can be pushed to all the same
+            Git(Path(self._url), mark=git.mark)("pack-refs", "--all")
 
     def _pushed(
         self, git: Git, moved: tuple[str, str, str], hints: Mapping[str, str]
