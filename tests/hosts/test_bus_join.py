@@ -31,6 +31,7 @@ BAD = {
     "another form": (json.dumps({**KEY, "parley-invitation": 9}), 0o600, "no invitation that this Parley knows"),
     "no id": (json.dumps({**KEY, "id": "../../x"}), 0o600, "no invitation that this Parley knows"),
     "no secret": (json.dumps({**KEY, "secret": "zz"}), 0o600, "no invitation that this Parley knows"),
+    "a short secret": (json.dumps({**KEY, "secret": "ab"}), 0o600, "no invitation that this Parley knows"),
     "others can read it": (json.dumps(KEY), 0o644, "no other user can read: chmod 600"),
     "a server that is not known": (json.dumps(KEY), 0o600, "its address is not known here"),
 }

@@ -61,6 +61,13 @@ def test_what_the_environment_says_goes_first_and_nothing_is_guessed() -> None:
             address_of(name, {}, {})
 
 
+@pytest.mark.parametrize(
+    "password", ["planted-password/1", "1/planted-password", "1@planted-password", "a/b@planted-password"]
+)
+def test_no_part_of_a_password_is_taken_for_another_part_of_the_address(password: str) -> None:
+    assert "can't be read" in refusal(f"postgresql://ann:{password}@db.example.org/parley")
+
+
 def test_an_address_is_never_shown() -> None:
     assert list(from_environment({"PARLEY_BUS_URL": URL})) == [("PARLEY_BUS_URL", "planted-password")]
     assert "planted" not in repr(address_of("office", {"office": URL}, {}))

@@ -1,5 +1,9 @@
 """A server that dies and comes back: nothing is lost, nothing is written twice, and a store goes on."""
 
+import re
+import socket
+import socketserver
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -13,8 +17,9 @@ import pytest
 from parley.bus.postgres import server_connection
 from parley.bus.postgres.postgres_queries import QUERIES
 from parley.bus.postgres.postgres_store import PostgresStore
+from parley.bus.postgres.server_address import address_of
 from parley.bus.postgres.server_connection import Session
-from parley.bus.rows import BusError, Duplicate, Spent
+from parley.bus.rows import BusError, Duplicate, LostOwnership, Spent
 from tests.postgres_server import Bus, Server, running
 from tests.stores.rows import commit, job, message, step
 
@@ -166,6 +171,27 @@ def test_a_store_goes_on_after_a_restart_and_hears_again(frail: Server, bus: Bus
         assert store.owner_lives("j1")
 
 
+def test_an_owner_goes_on_after_its_server_was_away_for_longer_than_its_lease_unless_another_has_its_job(
+    bus: Bus,
+) -> None:
+    with closing(bus.open(lease_seconds=600.0)) as store, closing(bus.session()) as session:
+        for name in ("j1", "j2"):
+            store.create(job(name))
+            store.own(name)
+        session.execute("UPDATE leases SET expires = clock_timestamp()")
+        session.execute("SELECT pg_terminate_backend(%s)", (backend(store),))
+        store.commit([commit(1)])
+
+        session.execute("UPDATE leases SET expires = clock_timestamp()")
+        with closing(bus.open()) as other:
+            assert other.own("j2") == 2
+            session.execute("SELECT pg_terminate_backend(%s)", (backend(store),))
+            store.commit([commit(2)])
+            with pytest.raises(LostOwnership):
+                store.commit([commit(1, name="j2")])
+            other.commit([commit(1, 2, "j2")])
+
+
 def test_a_server_that_stays_down_is_told_in_one_line_and_later_calls_go_on(
     frail: Server, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +258,127 @@ def test_a_store_that_loses_its_connection_while_it_is_alone_lets_others_write(b
         store.commit([commit(1)])
         with holder.alone():
             assert holder.spent("mon") == Spent()
+
+
+class Pooled(socketserver.BaseRequestHandler):
+    """A client of a pooler: it is told a key of its own, as by pgbouncer, since its server process may change."""
+
+    KEY = re.compile(rb"K\0\0\0\x0c.{4}", re.DOTALL)
+    behind = ""
+
+    def handle(self) -> None:
+        with socket.socket(socket.AF_UNIX) as there:
+            there.connect(self.behind)
+            threading.Thread(target=pump, args=(self.request, there), daemon=True).start()
+            while data := there.recv(1 << 16):
+                self.request.sendall(self.KEY.sub(b"K\0\0\0\x0c\0\0\0\x07", data))
+
+
+def pump(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+
+
+def test_a_pooler_is_refused_in_one_line_and_nothing_is_set_in_its_sessions(
+    frail: Server, bus: Bus, tmp_path: Path
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        handler = type("Behind", (Pooled,), {"behind": str(frail.folder / ".s.PGSQL.5432")})
+        with socketserver.ThreadingUnixStreamServer(f"{folder}/.s.PGSQL.5432", handler) as pooler:
+            pooler.daemon_threads = True
+            threading.Thread(target=pooler.serve_forever, daemon=True).start()
+            address = address_of("office", {"office": f"postgresql://postgres@/postgres?host={folder}"}, {})
+            with pytest.raises(BusError, match="'office' is reached through a pooler") as refused:
+                PostgresStore(tmp_path, bus.key, address)
+            pooler.shutdown()
+    assert "\n" not in str(refused.value)
+
+
+def write_and_fail(store: PostgresStore, epoch: int) -> None:
+    with store.alone():
+        store.commit([commit(1, epoch)])
+        with suppress(BusError):
+            store.put("unknown", "answer", "k", 1.0, "ann", "{}")
+
+
+def test_what_was_written_before_a_statement_failed_is_not_said_to_stand(bus: Bus) -> None:
+    with closing(bus.open()) as store:
+        store.create(job())
+        epoch = store.own("j1")
+        with pytest.raises(BusError, match="nothing was written"):
+            write_and_fail(store, epoch)
+        assert list(store.transactions("j1")) == []
+        store.commit([commit(1, epoch)])
+
+
+def test_an_owner_writes_nothing_more_after_its_server_has_lost_what_it_had_committed(frail: Server, bus: Bus) -> None:
+    """As one that waits for no disk and is killed, or a standby that had not received it."""
+    with closing(psycopg.connect(frail.url, autocommit=True)) as session:
+        session.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
+        session.execute("SELECT pg_reload_conf()")
+    try:
+        with closing(bus.open()) as store:
+            store.create(job())
+        with closing(bus.open(durability="normal", lease_seconds=600.0)) as store:
+            epoch = store.own("j1")
+            for number in range(1, 6):
+                store.commit([commit(number, epoch, **written(number))])  # type: ignore[arg-type]  # rows of both kinds
+            frail.kill()
+            frail.start()
+            with closing(bus.open()) as other:
+                kept = [row.number for row in other.transactions("j1")]
+                assert kept != [1, 2, 3, 4, 5]  # the server did lose some
+                for _ in range(2):
+                    with pytest.raises(LostOwnership, match="has lost what it had committed of j1"):
+                        store.commit([commit(6, epoch, **written(6))])  # type: ignore[arg-type]  # rows of both kinds
+                assert [row.number for row in other.transactions("j1")] == kept
+    finally:
+        with closing(psycopg.connect(frail.url, autocommit=True)) as session:
+            session.execute("ALTER SYSTEM RESET wal_writer_delay")
+            session.execute("SELECT pg_reload_conf()")
+
+
+@pytest.mark.parametrize("name", ["idle_session_timeout", "idle_in_transaction_session_timeout"])
+def test_an_administrators_limits_end_no_session(frail: Server, bus: Bus, name: str) -> None:
+    with closing(psycopg.connect(frail.url, autocommit=True)) as session:
+        session.execute(f"ALTER ROLE postgres SET {name} = '20ms'")
+        try:
+            with closing(bus.open()) as store:
+                store.create(job())
+                process = backend(store)
+                with store.alone():
+                    store.put("j1", "answer", "k", 1.0, "ann", "{}")
+                    session.execute("SELECT pg_sleep(0.1)")
+                session.execute("SELECT pg_sleep(0.1)")
+                assert len(store.inputs("j1")) == 1
+                assert backend(store) == process
+        finally:
+            session.execute(f"ALTER ROLE postgres RESET {name}")
+
+
+def test_a_server_that_an_administrator_has_made_read_only_is_read_and_not_written_to(frail: Server, bus: Bus) -> None:
+    with closing(bus.open()) as store:
+        store.create(job())
+    with closing(psycopg.connect(frail.url, autocommit=True)) as session:
+        session.execute("ALTER DATABASE postgres SET default_transaction_read_only = on")
+        try:
+            with closing(bus.open()) as store:
+                assert [row.job for row in store.jobs()] == ["j1"]
+                with pytest.raises(BusError, match="the server only lets it be read"):
+                    store.own("j1")
+                with pytest.raises(BusError, match="the server only lets it be read"):
+                    store.put("j1", "answer", "k", 1.0, "ann", "{}")
+        finally:
+            session.execute("SET default_transaction_read_only = off")
+            session.execute("ALTER DATABASE postgres RESET default_transaction_read_only")
+
+
+def backend(store: PostgresStore) -> int:
+    session = store._server._session
+    assert session is not None
+    return session.info.backend_pid
 
 
 def test_a_server_that_waits_for_its_disk_says_so(bus: Bus) -> None:

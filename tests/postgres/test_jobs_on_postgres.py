@@ -171,6 +171,25 @@ def test_a_home_without_the_servers_address_is_refused_in_one_line(
     assert "no repository says where your buses are" in moved.refuses("run", "a request", code=2)
 
 
+def test_a_home_that_was_cut_short_while_it_joined_joins(
+    moved: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, invitation = moved.job(), str(tmp_path / "invitation")
+    assert moved.here("bus", "invite", invitation).code == 0
+    (tmp_path / "other").mkdir()
+    other = Home(tmp_path / "other", moved.environment)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))  # as on another host
+    with monkeypatch.context() as patched:
+        patched.setattr(safe_open, "identify", _crash)
+        with pytest.raises(Crash):
+            other.here("bus", "join", invitation)
+
+    done = other.here("bus", "join", invitation)
+
+    assert (done.code, done.err) == (0, "")
+    assert job in other.here("ls").out
+
+
 def test_a_home_on_a_server_that_came_with_a_clone_is_refused(moved: Home, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     (clone / ".parley").mkdir(parents=True)

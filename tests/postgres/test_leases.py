@@ -1,5 +1,7 @@
 """Who owns a job on a server: a lease by the server's clock, and an epoch; and how a store hears of others."""
 
+import os
+import resource
 import signal
 import threading
 import time
@@ -61,6 +63,22 @@ def test_a_lease_is_renewed_for_as_long_as_its_owner_lives(bus: Bus, store: Post
     with closing(bus.open()) as other, pytest.raises(Owned, match="j1 has a living owner"):
         other.own("j1")
     store.commit([commit()])
+
+
+def test_a_lease_is_renewed_by_a_process_that_has_more_files_open_than_select_knows(
+    bus: Bus, store: PostgresStore
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 4096), limits[1]))
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        store.own("j1")
+        before = expiry(bus)
+        until(lambda: expiry(bus) > before + LEASE)
+    finally:
+        for file in files:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def expiry(bus: Bus) -> float:
@@ -139,6 +157,42 @@ def test_a_commit_that_was_on_its_way_when_the_lease_ended_writes_nothing(bus: B
         assert [type(fault) for fault in faults] == [LostOwnership]
         assert list(store.steps("j1")) == []
         assert store.own("j1") == 2
+
+
+def test_owners_whose_leases_have_ended_take_each_others_jobs_over_and_none_waits_for_ever(
+    bus: Bus, store: PostgresStore
+) -> None:
+    """As after a server was down for longer than a lease."""
+    said: list[object] = []
+    with (
+        closing(bus.open(lease_seconds=600.0)) as one,
+        closing(bus.open(lease_seconds=600.0)) as other,
+        closing(bus.session()) as session,
+    ):
+        store.create(job("j2"))
+        one.own("j1")
+        other.own("j2")
+
+        def take(owner: PostgresStore, name: str) -> None:
+            try:
+                said.append(owner.own(name))
+            except BusError as refused:
+                said.append(type(refused))
+
+        def waiting() -> int:
+            found = session.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()
+            return int(found[0]) if found is not None else 0
+
+        threads = [threading.Thread(target=take, args=given) for given in ((other, "j1"), (one, "j2"))]
+        session.execute("UPDATE leases SET expires = clock_timestamp()")
+        with session.transaction():
+            session.execute("SELECT 1 FROM leases WHERE owner = %s FOR UPDATE", (one.owner,))
+            for number, thread in enumerate(threads, 1):
+                thread.start()
+                until(lambda number=number: waiting() == number)  # type: ignore[misc]  # a default
+        for thread in threads:
+            thread.join()
+    assert sorted(map(str, said)) in (["2", "2"], ["2", str(Owned)])
 
 
 def test_a_job_that_is_given_up_is_free_at_once(bus: Bus, store: PostgresStore) -> None:

@@ -1,7 +1,7 @@
 """Rules that fire together are one round trip to the server, one notice, and plans that stay right as tables grow."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -45,12 +45,17 @@ def full(name: str, number: int) -> Commit:
 
 
 def waits(store: PostgresStore, traced: Path, *commits: Commit) -> int:
+    """How often a commit waits for the server."""
+    return waits_of(store, traced, lambda: store.commit(commits))
+
+
+def waits_of(store: PostgresStore, traced: Path, call: Callable[[], object]) -> int:
     """How often a call waits for the server: each Sync that libpq sends asks it for an answer."""
     session = store._server._session
     assert session is not None
     with traced.open("wb") as file:
         session.pgconn.trace(file.fileno())
-        store.commit(commits)
+        call()
         session.pgconn.untrace()
     return len(re.findall(r"\bF\s+\d+\s+(?:Sync|Query)\b", traced.read_text(errors="replace")))
 
@@ -62,6 +67,16 @@ def test_all_rules_of_all_jobs_are_one_round_trip(store: PostgresStore, tmp_path
     assert waits(store, traced, full("j1", 2), full("j2", 1), full("j3", 1)) == 1
     assert waits(store, traced, full("j1", 3), full("j1", 4), full("j2", 2)) == 1  # one job twice
     assert waits(store, traced, commit(5)) == 1
+
+
+def test_what_is_asked_again_and_again_of_many_jobs_is_one_round_trip(store: PostgresStore, tmp_path: Path) -> None:
+    traced, names = tmp_path / "traced", ["j1", "j2", "j3"]
+    for name in names:
+        store.put(name, "answer", "k", 1.0, "ann", "{}")
+
+    assert waits_of(store, traced, lambda: store.waiting(names)) == 1
+    assert waits_of(store, traced, lambda: store.living(names)) == 1
+    assert [row.job for row in store.waiting(names)] == names
 
 
 def test_a_group_of_commits_is_one_notice(bus: Bus, store: PostgresStore) -> None:

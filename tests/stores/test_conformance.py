@@ -455,6 +455,21 @@ def test_inputs_are_taken_in_order_and_once(owned: Store, bus: Opener) -> None:
     ]  # fmt: skip
 
 
+def test_the_inputs_of_several_jobs_are_read_at_once(owned: Store, bus: Opener) -> None:
+    other = bus()
+    for name in ("j2", "j3"):
+        owned.create(job(name))
+    numbers = [other.put(name, "answer", key, 1.0, "ann", "{}") for key in "ab" for name in ("j1", "j2", "j3")]
+    owned.commit([commit(taken=[take(numbers[0], "")])])
+
+    waiting = owned.waiting(["j1", "j3", "unknown"])
+    assert {name: [row.key for row in waiting if row.job == name] for name in ("j1", "j2", "j3")} == {
+        "j1": ["b"], "j2": [], "j3": ["a", "b"],
+    }  # fmt: skip
+    assert all(owned.authentic(row) for row in waiting)
+    assert owned.waiting([]) == []
+
+
 def test_an_input_of_a_used_key_is_a_duplicate(owned: Store, bus: Opener) -> None:
     owned.create(job("j2"))
     number = owned.put("j1", "answer", "k", 1.0, "ann", "{}")

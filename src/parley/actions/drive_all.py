@@ -6,7 +6,7 @@ What keeps one job from going on here is kept as its problem, and no other job w
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -106,15 +106,20 @@ class Attendant:
 
     def _look(self) -> None:
         """Look for jobs that no process works on."""
-        if self._store.changed():
+        changed = self._store.changed()
+        if changed:
             self._unfinished = self._store.unfinished()
         here = {job for engine in self._engines.in_use() for job in engine.jobs} | self._checks.asked
         idle = [job for job in self._unfinished if job not in here and JOB_ID.fullmatch(job) is not None]
         asked = [job for job in idle if is_asked(self._home, job)]
         for job in asked:
             self._later.pop(job, None)
-        wanted = [job for job in idle if self._is_wanted(job, asked=job in asked)]
-        self._finish_elsewhere()
+        living = self._store.living([*idle, *(self._elsewhere - self._unfinished.keys())])
+        for job in living.intersection(idle):
+            self._elsewhere.add(job)
+            self._later.pop(job, None)
+        wanted = [job for job in idle if job not in living and self._is_wanted(job, changed, asked=job in asked)]
+        self._finish_elsewhere(living)
         for job in self._later.keys() - self._unfinished.keys():
             del self._later[job]
         if asked:
@@ -123,23 +128,22 @@ class Attendant:
             forget_request(self._home, job)
         self._checks.ask(wanted)
 
-    def _is_wanted(self, job: str, *, asked: bool) -> bool:
-        """Whether a job is to be taken over now."""
+    def _is_wanted(self, job: str, changed: bool, *, asked: bool) -> bool:
+        """Whether a job without an owner is to be taken over now."""
         try:
-            if self._store.owner_lives(job):
-                self._elsewhere.add(job)
-                self._later.pop(job, None)
-                return False
-            return asked or self._is_due(job)
+            return asked or self._is_due(job, changed)
         except Exception as error:  # noqa: BLE001 - a lock or rows that another program changed: one job's problem
             self._put_off(job, self._household.explain(error))
             return False
 
-    def _is_due(self, job: str) -> bool:
-        """Whether a job without an owner can go on, as far as its rows say, and is not put off."""
-        newest = self._newest_input(job)
+    def _is_due(self, job: str, changed: bool) -> bool:
+        """Whether a job can go on, as far as its rows say, and is not put off. `changed`: there may be new inputs."""
         later = self._later.get(job)
-        if later is not None and newest <= later.newest and time.monotonic() < later.until:
+        put_off = later is not None and time.monotonic() < later.until
+        if put_off and not changed:
+            return False
+        newest = self._newest_input(job)
+        if later is not None and put_off and newest <= later.newest:
             return False
         if self._unfinished[job] and not newest and not can_go_on(self._store, job):
             self._put_off(job, "")
@@ -151,10 +155,10 @@ class Attendant:
         waiting = [row.number for row in self._store.inputs(job) if self._store.authentic(row)]
         return max(waiting, default=0)
 
-    def _finish_elsewhere(self) -> None:
+    def _finish_elsewhere(self, living: Collection[str]) -> None:
         """See to jobs that another process has ended, once that process is gone."""
         for job in self._elsewhere - self._unfinished.keys():
-            if not self._store.owner_lives(job):
+            if job not in living:
                 self._elsewhere.discard(job)
                 self._try(job, lambda job=job: self._household.finish(job))  # type: ignore[misc]  # a default
 

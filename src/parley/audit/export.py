@@ -12,7 +12,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
 from itertools import chain
@@ -277,6 +277,10 @@ class Exported:
     def inputs(self, job: str, *, waiting: bool = True) -> list[InputRow]:
         """The job's inputs, in order."""
         return [row for row in self._of(job, self.rows["inputs"]) if not (waiting and row.taken)]
+
+    def waiting(self, jobs: Collection[str]) -> list[InputRow]:
+        """The inputs that no transaction has taken, if the job is among some."""
+        return self.inputs(self.job) if self.job in jobs else []
 
     def _of(self, job: str, rows: list[Row]) -> list[Row]:
         return rows if job == self.job else []

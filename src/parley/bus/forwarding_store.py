@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from parley.bus.rows import Commit, InputRow, JobRow, Loaded, MessageRow, Spent, StepRow, TransactionRow, TurnRow
@@ -30,6 +30,10 @@ class ForwardingStore:
     def owner_lives(self, job: str) -> bool:
         """Whether a living process owns the job."""
         return self._store.owner_lives(job)
+
+    def living(self, jobs: Collection[str]) -> set[str]:
+        """Those of some jobs that a living process owns."""
+        return self._store.living(jobs)
 
     def owner_stopped(self, job: str) -> int:
         """The process that owns the job, if a signal has stopped it."""
@@ -106,6 +110,10 @@ class ForwardingStore:
     def inputs(self, job: str, *, waiting: bool = True) -> list[InputRow]:
         """The job's inputs."""
         return self._store.inputs(job, waiting=waiting)
+
+    def waiting(self, jobs: Collection[str]) -> list[InputRow]:
+        """The inputs of some jobs that no transaction has taken yet."""
+        return self._store.waiting(jobs)
 
     def authentic(self, row: InputRow) -> bool | None:
         """Whether a process that has the bus's key left the input."""

@@ -20,7 +20,7 @@ FORMAT = 1
 SERVER_FORMAT = 2  # of a bus on a server: an earlier Parley must not take its home for one without a bus
 ID = re.compile(r"[0-9a-f]{32}")
 _LARGEST = 1 << 16
-_SECRET_BYTES = 32
+SECRET_BYTES = 32
 
 
 class KeyRefused(ValueError):
@@ -70,7 +70,7 @@ def make(home: str, inode: int, *, taken_in: int = 0, unknown: int = 0) -> Key:
     """Make the key of a bus, and wait until the disk has it."""
     made = Key(
         id=os.urandom(16).hex(),
-        secret=os.urandom(_SECRET_BYTES),
+        secret=os.urandom(SECRET_BYTES),
         home=home,
         inode=inode,
         taken_in=taken_in,
@@ -155,7 +155,7 @@ def _key(path: Path, name: str, data: bytes) -> Key:
             server=found.get("server", ""),
         )
         version = SERVER_FORMAT if key.server else FORMAT
-        same = (found["parley-bus"], found["id"], len(key.secret)) == (version, name, _SECRET_BYTES)
+        same = (found["parley-bus"], found["id"], len(key.secret)) == (version, name, SECRET_BYTES)
         if (
             same
             and type(key.server) is str

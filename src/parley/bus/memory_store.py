@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
@@ -241,6 +241,10 @@ class MemoryStore:
             if found is None:
                 return []
             return [found.inputs[number] for number in sorted(found.waiting if waiting else found.inputs)]
+
+    def waiting(self, jobs: Collection[str]) -> list[InputRow]:
+        """The inputs of some jobs that no transaction has taken yet."""
+        return [row for job in jobs for row in self.inputs(job)]
 
     def authentic(self, row: InputRow) -> bool | None:
         """Whether it was left by `put`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -67,6 +67,9 @@ class Store(Protocol):
     def inputs(self, job: str, *, waiting: bool = True) -> list[InputRow]:
         """The job's inputs, in order: those that no transaction has taken yet, or all."""
 
+    def waiting(self, jobs: Collection[str]) -> list[InputRow]:
+        """The inputs of some jobs that no transaction has taken yet, those of each job in order."""
+
     def authentic(self, row: InputRow) -> bool | None:
         """Whether a process that has the bus's key left the input; None where that can't be told."""
 
@@ -94,6 +97,9 @@ class HomeStore(Store, Protocol):
 
     def owner_process(self, job: str) -> int:
         """The process that owns the job, if it is one of this machine; 0 if none does, or it can't be told."""
+
+    def living(self, jobs: Collection[str]) -> set[str]:
+        """Those of some jobs that a living process owns, as far as that can be told of each."""
 
     def has(self, job: str) -> bool:
         """Whether there is such a job; it is not read."""

@@ -121,7 +121,7 @@ def owned_jobs(home: Path, jobs: Iterable[str]) -> set[str]:
     if key is None:
         return {job for job in jobs if _is_locked(home, job)}
     with closing(open_on_server(home, key)) as store:
-        return set(jobs).intersection(store.owned())
+        return store.living(set(jobs))
 
 
 def _is_locked(home: Path, job: str) -> bool:

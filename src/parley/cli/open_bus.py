@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -71,6 +71,10 @@ class RedactedStore(ForwardingStore):
     def inputs(self, job: str, *, waiting: bool = True) -> list[InputRow]:
         """The job's inputs, in order."""
         return [row_redaction.input_row(row, self.secrets) for row in super().inputs(job, waiting=waiting)]
+
+    def waiting(self, jobs: Collection[str]) -> list[InputRow]:
+        """The inputs of some jobs that no transaction has taken yet."""
+        return [row_redaction.input_row(row, self.secrets) for row in super().waiting(jobs)]
 
     def authentic(self, row: InputRow) -> bool | None:
         """Whether an input is signed: checked on the row with its secrets."""

@@ -339,10 +339,9 @@ class Engine:
             if not self.world.store.changed():
                 return False
         self._look = False
-        for job in self.jobs.values():
-            for row in self.world.store.inputs(job.id):
-                self._enter(job.id, "", inputs.take, job, self.world, row)
-                taken = True
+        for row in self.world.store.waiting(self.jobs):
+            self._enter(row.job, "", inputs.take, self.jobs[row.job], self.world, row)
+            taken = True
         return taken
 
     # ---- reduction -----------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from parley.bus.rows import BusError
 
 LEASE_SECONDS = 10.0
 RENEWAL_SECONDS = 3.0
-_RETRY_SECONDS = 0.5
+_RETRY_SECONDS = 0.1  # as soon as others, which may find that the lease has ended meanwhile
 
 
 class LeaseThread:
@@ -41,8 +41,8 @@ class LeaseThread:
         self._written = threading.Event()
         self._stopped = threading.Event()
         self._process = os.getpid()
-        self._here, self._there = socket.socketpair()
         self._listening(session)  # what is written from now on is heard
+        self._here, self._there = socket.socketpair()
         self._thread = threading.Thread(target=self._run, args=(session,), name="parley-lease", daemon=True)
         self._thread.start()
 
@@ -107,7 +107,10 @@ class LeaseThread:
 
     def _await(self, session: Session, seconds: float) -> None:
         """Wait for what the server sends, or for the end."""
-        select.select([session.fileno(), self._here.fileno()], [], [], max(seconds, 0.0))
+        heard = select.poll()  # not `select`, which knows no descriptor above 1023
+        for descriptor in (session.fileno(), self._here.fileno()):
+            heard.register(descriptor, select.POLLIN)
+        heard.poll(max(seconds, 0.0) * 1000)
         session.pgconn.consume_input()
         while (notice := session.pgconn.notifies()) is not None:
             self._hear(Notify(notice.relname.decode(), notice.extra.decode(), notice.be_pid))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -125,6 +125,7 @@ class PostgresStore:
         self._held: set[str] = set()
         self._serials: dict[str, int] = {}
         self._inside: list[PlacedCommit] = []  # what was committed since the store is alone
+        self._known: dict[str, TransactionRow] = {}  # the last transaction of each owned job, as the server said
         self._open_session = partial(connect, address, self.schema, durability=durability, idle_seconds=idle_seconds)
         self._lease: LeaseThread | None = None
         self._server = ServerConnection(self._open_session, self.where, self._fence)
@@ -136,7 +137,10 @@ class PostgresStore:
 
     def _prepare(self, session: Session, protocol: str, migrations: Sequence[str]) -> None:
         if postgres_copy.is_aside(session, self._key):
-            raise BusError(f"{self.where}: it was being moved into a file; finish that with `parley bus copy file`")
+            raise BusError(
+                f"{self.where}: it was moved into a file; where that is not done yet, finish it with `parley bus copy "
+                "file` on the host that began it"
+            )
         if not postgres_schema.exists(session, self.schema):
             raise BusError(
                 f"{self.where}: the server has no bus of this home ({self.schema}); name the database that has it in "
@@ -145,10 +149,22 @@ class PostgresStore:
         postgres_schema.prepare(session, self.where, self._key, protocol, migrations)
 
     def _fence(self, session: Session) -> None:
-        """Keep what an earlier connection of this store had sent from being done late."""
-        found = session.execute(QUERIES["next_generation"], (self._sender,)).fetchone()
+        """Keep what an earlier connection of this store had sent from being done late, and see that nothing is lost.
+
+        A server that waits for no disk loses its last commits when it is killed, and so does a standby that had not
+        received them. The jobs that this store has in memory are not those of the bus then.
+        """
+        found = session.execute(QUERIES["next_generation"], (self._sender, self._lease_seconds)).fetchone()
         if found is not None:
             self._generation = found[0]
+        known = [(self._serials[job], row.number, row.head) for job, row in self._known.items() if job in self._held]
+        if known:
+            lost = session.execute(QUERIES["find_lost"], tuple(map(list, zip(*known, strict=True)))).fetchall()
+            if lost:
+                raise LostOwnership(
+                    f"{self.where}: the server has lost what it had committed of {some(job for (job,) in lost)}; "
+                    "nothing more is written by this process: go on with `parley resume`"
+                )
 
     # ---- jobs and owners
 
@@ -192,6 +208,7 @@ class PostgresStore:
         if job not in self._held or not self._server.is_ours:
             return
         self._held.discard(job)
+        self._known.pop(job, None)
         values = (self._sender, self._serials[job], self._sender)
         self._server.call(lambda session: run(session, QUERIES["disown"], values))
 
@@ -219,9 +236,10 @@ class PostgresStore:
         check_job(job)
         return next((str(owner) for (owner,) in self._read("get_owner", (job,))), "")
 
-    def owned(self) -> list[str]:
-        """The jobs that a process owns."""
-        return [str(job) for (job,) in self._read("list_owned")]
+    def living(self, jobs: Collection[str]) -> set[str]:
+        """Those of some jobs that have a lease that has not ended."""
+        owned = {str(job) for (job,) in self._read("list_owned")} if jobs else set()
+        return owned.intersection(jobs)
 
     def jobs(self) -> list[JobRow]:
         """Every job, oldest first."""
@@ -233,11 +251,20 @@ class PostgresStore:
 
     # ---- the hot path
 
-    def alone(self) -> AbstractContextManager[object]:
+    @contextmanager
+    def alone(self) -> Iterator[None]:
         """A transaction around others: no other process writes until it ends, and it ends with what they wrote."""
-        if not self._server.is_inside:
+        with self._server.lock:
+            if self._server.is_inside:
+                yield
+                return
             self._inside.clear()
-        return self._server.transaction(QUERIES["alone"], lambda session: self._is_written(session, self._inside))
+            with self._server.transaction(QUERIES["alone"], lambda session: self._is_written(session, self._inside)):
+                yield
+            self._note(self._inside)
+
+    def _note(self, written: Sequence[PlacedCommit]) -> None:
+        self._known.update({each.commit.job: each.commit.transaction for each in written})
 
     def commit(self, commits: Sequence[Commit]) -> None:
         """Write all or none, with one call of the server and one wait for its disk."""
@@ -271,6 +298,8 @@ class PostgresStore:
                 raise _refusal(error, commits) from error
             if self._server.is_inside:
                 self._inside += placed
+            else:
+                self._note(placed)
 
     def _is_written(self, session: Session, placed: Sequence[PlacedCommit]) -> bool:
         """Whether a group of commits is on the bus: all of it is, or none. A seal tells whose a transaction is."""
@@ -312,6 +341,10 @@ class PostgresStore:
         """Those that no transaction has taken yet, or all."""
         return self._all(InputRow, "list_waiting" if waiting else "list_inputs", (job,))
 
+    def waiting(self, jobs: Collection[str]) -> list[InputRow]:
+        """The inputs of some jobs that no transaction has taken yet, with one wait for the server."""
+        return self._all(InputRow, "list_all_waiting", ([to_column(job) for job in jobs],)) if jobs else []
+
     def authentic(self, row: InputRow) -> bool | None:
         """Whether a process with this bus's key left the input; None where that can't be told any more."""
         return is_authentic(self.key, row)
@@ -341,7 +374,11 @@ class PostgresStore:
             with session.pipeline(), session.transaction():
                 return _load(session, job, serial)
 
-        return self._server.call(read)
+        with self._server.lock:
+            loaded = self._server.call(read)
+            if job in self._held and loaded.transaction is not None:
+                self._known[job] = loaded.transaction
+            return loaded
 
     def spent(self, day: str) -> Spent:
         """What all jobs together have used up on a day."""

@@ -21,10 +21,12 @@ SELECT commit_jobs(%s, %s, %s::integer[], %s::bigint[], %s::double precision[], 
 -- name: alone
 LOCK TABLE writing IN EXCLUSIVE MODE
 
--- Waits for what the store's earlier connection had begun, and keeps what it had not begun from being done.
+-- Waits for what the store's earlier connection had begun, and keeps what it had not begun from being done. The server may
+-- have been away for longer than the lease: it is renewed, and counts for those jobs that no other has taken since.
 -- name: next_generation
 WITH mine AS (SELECT owner FROM leases WHERE owner = %s FOR UPDATE)
-UPDATE leases SET generation = generation + 1 FROM mine WHERE leases.owner = mine.owner RETURNING generation
+UPDATE leases SET generation = generation + 1, expires = clock_timestamp() + make_interval(secs => %s)
+FROM mine WHERE leases.owner = mine.owner RETURNING generation
 
 -- name: renew
 UPDATE leases SET expires = clock_timestamp() + make_interval(secs => %s) WHERE owner = %s
@@ -69,12 +71,21 @@ SELECT epoch FROM owners WHERE job = %s
 -- name: get_head
 SELECT head, seal FROM commits WHERE job = %s AND number = %s
 
+-- Jobs whose last transaction is not the one that a store knows: by their serials, and its number and head.
+-- name: find_lost
+SELECT j.job FROM unnest(%s::bigint[], %s::bigint[], %s::text[]) k (serial, number, head) JOIN jobs j ON j.serial = k.serial
+WHERE NOT EXISTS (SELECT 1 FROM commits c WHERE c.job = k.serial AND c.number = k.number AND c.head = k.head)
+
 -- name: list_inputs
 SELECT number, job, kind, key, time, by, body, taken, note, signature FROM inputs WHERE job = %s ORDER BY number
 
 -- name: list_waiting
 SELECT number, job, kind, key, time, by, body, taken, note, signature FROM inputs
 WHERE job = %s AND taken = 0 ORDER BY number
+
+-- name: list_all_waiting
+SELECT number, job, kind, key, time, by, body, taken, note, signature FROM inputs
+WHERE job = ANY (%s::text[]) AND taken = 0 ORDER BY number
 
 -- name: list_answers
 SELECT job, kind, key, time, by, body, signature FROM inputs WHERE taken = 0 AND kind = 'answer'

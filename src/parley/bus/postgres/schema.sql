@@ -226,7 +226,9 @@ BEGIN
         RAISE EXCEPTION 'unknown' USING ERRCODE = 'PY006';
     END IF;
     IF holder <> p_sender THEN
-        SELECT l.expires INTO ends FROM leases l WHERE l.owner = holder FOR UPDATE;
+        -- Its own lease too, in one order: two owners whose leases have ended may take over each other's jobs.
+        PERFORM 1 FROM leases l WHERE l.owner IN (holder, p_sender) ORDER BY l.owner FOR UPDATE;
+        SELECT l.expires INTO ends FROM leases l WHERE l.owner = holder;
         remains := extract(epoch FROM ends - clock_timestamp());
         IF remains > 0 THEN
             RETURN;

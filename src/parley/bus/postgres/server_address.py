@@ -59,11 +59,26 @@ def address_of(server: str, own: Mapping[str, str], environment: Mapping[str, st
     try:
         given = {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
     except psycopg.ProgrammingError as error:
-        raise BusError(
-            f"the address of the PostgreSQL server {server!r} can't be read; write it as "
-            '"postgresql://USER@HOST/DATABASE"'
-        ) from error
+        raise _unreadable(server) from error
+    if _is_torn(given):
+        raise _unreadable(server)
     return Address(server, make_conninfo("", **{**_PATIENCE, **given, **_safety(server, given, environment)}))
+
+
+def _unreadable(server: str) -> BusError:
+    return BusError(
+        f"the address of the PostgreSQL server {server!r} can't be read; write it as "
+        '"postgresql://USER@HOST/DATABASE", and `/`, `@` and `%` of a password as %2F, %40 and %25'
+    )
+
+
+def _is_torn(given: Mapping[str, str]) -> bool:
+    """Whether a part of a password seems to stand where another part should: an error would show it."""
+    ports = given.get("port", "").split(",")
+    return not all(not port or port.isdecimal() for port in ports) or any(
+        "@" in given.get(name, "")[1:]
+        for name in ("host", "hostaddr", "dbname")  # a first one: an abstract socket
+    )
 
 
 def _safety(server: str, given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:

@@ -32,10 +32,9 @@ _SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
     "lock_timeout": "10s",
-    "statement_timeout": "0",
+    "statement_timeout": "0",  # an administrator's would end what goes on for long, such as a move to a file
     "client_encoding": "UTF8",
     "default_transaction_isolation": "read committed",
-    "default_transaction_read_only": "off",
     "standard_conforming_strings": "on",
     "timezone": "UTC",
     # The server ends the session of a client that is silently gone: it may hold locks that others wait for.
@@ -44,6 +43,7 @@ _SETTINGS = {
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "10s",
 }
+_LATER = {140_000: "idle_session_timeout", 170_000: "transaction_timeout"}  # since which versions of the server
 
 
 def connect(
@@ -61,11 +61,13 @@ def connect(
     conninfo = address.conninfo if silent_seconds >= SILENT_SECONDS else _sooner(address.conninfo, silent_seconds)
     session = psycopg.connect(conninfo, autocommit=True, prepare_threshold=3)
     try:
+        waits = _refuse_pooler(session, address)
         path = sql.SQL("{}, pg_temp").format(sql.Identifier(schema)).as_string(session)
         settings = _SETTINGS | {"search_path": path, "idle_in_transaction_session_timeout": f"{idle_seconds}s"}
+        settings |= {name: "0" for version, name in _LATER.items() if session.info.server_version >= version}
         if durability == "normal":
             settings["synchronous_commit"] = "off"
-        elif session.execute("SHOW synchronous_commit").fetchone() == ("off",):
+        elif waits == "off":
             settings["synchronous_commit"] = "on"
         calls = sql.SQL(", ").join([sql.SQL("set_config(%s, %s, false)")] * len(settings))
         values = [part for setting in settings.items() for part in setting]
@@ -75,6 +77,18 @@ def connect(
         session.close()
         raise
     return session
+
+
+def _refuse_pooler(session: Session, address: Address) -> str:
+    """Refuse a session that others share, before anything is set in it; what it says of `synchronous_commit`."""
+    asked = session.execute("SELECT pg_backend_pid(), current_setting('synchronous_commit')")
+    process, waits = asked.fetchone() or (0, "")
+    if process != session.info.backend_pid:
+        raise BusError(
+            f"the PostgreSQL server {address.server!r} is reached through a pooler, and leases and notices need a "
+            "session of their own; put the address of the server itself into your own settings"
+        )
+    return str(waits)
 
 
 def _sooner(conninfo: str, seconds: float) -> str:
@@ -157,7 +171,12 @@ class ServerConnection:
 
         if self._session is None:
             raise BusError(f"{self._where}: the connection to the server was lost; nothing was written")
-        self.call(lambda session: run(session, "COMMIT"), again)
+        self.call(self._end, again)
+
+    def _end(self, session: Session) -> None:
+        # Where a statement has failed, whatever became of its error, the server rolls back and says so.
+        if session.execute("COMMIT").statusmessage != "COMMIT":
+            raise BusError(f"{self._where}: a statement before has failed; nothing was written: go on with the job")
 
     def _roll_back(self) -> None:
         if self._session is not None:
@@ -237,7 +256,7 @@ def run(session: Session, statement: str, values: Sequence[Any] = ()) -> None:
 
 
 def _begin(session: Session, first: str) -> None:
-    session.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+    session.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
     try:
         session.execute(first)
     except psycopg.Error:

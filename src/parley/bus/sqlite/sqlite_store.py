@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from time import sleep
@@ -347,6 +347,15 @@ class SqliteStore:
         except OSError as error:
             raise explain_os(error, self._locks.folder) from error
 
+    def living(self, jobs: Collection[str]) -> set[str]:
+        """Those of some jobs that a living process owns. A lock that can't be read hides no other job."""
+        found = set()
+        for job in jobs:
+            with suppress(BusError):
+                if self.owner_lives(job):
+                    found.add(job)
+        return found
+
     def jobs(self) -> list[JobRow]:
         """Every job, oldest first."""
         return self._rows(JobRow, "list_jobs")
@@ -397,6 +406,10 @@ class SqliteStore:
     def inputs(self, job: str, *, waiting: bool = True) -> list[InputRow]:
         """Those that no transaction has taken yet, or all."""
         return self._rows(InputRow, "list_waiting" if waiting else "list_inputs", (job,))
+
+    def waiting(self, jobs: Collection[str]) -> list[InputRow]:
+        """The inputs of some jobs that no transaction has taken yet, those of each job in order."""
+        return [row for job in jobs for row in self._rows(InputRow, "list_waiting", (job,))]
 
     def authentic(self, row: InputRow) -> bool | None:
         """Whether a process with this bus's key left the input; None where that can't be told any more."""

@@ -35,7 +35,8 @@ def _tell(words: argparse.Namespace) -> int:
         raise CommandError(f"there is no bus in {place.home} yet; start a job with `parley run`")
     with closing(home_bus.open_bus_to_copy(place.home)) as store:
         rows = store.jobs()
-        owned = [row.job for row in rows if store.owner_lives(row.job)]
+        living = store.living({row.job for row in rows})
+        owned = [row.job for row in rows if row.job in living]
         document: dict[str, Any] = {
             "home": str(place.home),
             "kind": store.kind,

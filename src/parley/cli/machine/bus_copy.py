@@ -166,8 +166,9 @@ def _finish(home: Path, before: Key) -> str:
     if made is None:
         kept = home_bus.postgres_copy().aside(before)
         raise CommandError(
-            f"{home}: its bus was put aside on {before.server}, and its copy is gone; rename the schema {kept} back "
-            f"to {kept.replace('parley_old_', 'parley_')} on the server, then try again",
+            f"{home}: its bus was put aside on {before.server}, and its copy is not here: where another host of yours "
+            f"has moved it into a file, it is there; only where none has, rename the schema {kept} back to "
+            f"{kept.replace('parley_old_', 'parley_')} on the server, then try again",
             FAILED,
         )
     _go_over(home, made)

@@ -68,7 +68,7 @@ def _join(words: argparse.Namespace) -> int:
         raise CommandError(
             f"{place.home} has a bus of its own; name another home with PARLEY_HOME, or move its folder away", FAILED
         )
-    if key_files.read(key.id) is not None:
+    if key_files.read(key.id) not in (None, key):  # else it is joined already, but for the home's own word
         raise CommandError("a home of this host has this bus already; `parley ls` there shows its jobs", FAILED)
     home_bus.open_on_server(place.home, key).close()  # it is there, and this user may use it
     key_files.keep(key)
@@ -104,4 +104,7 @@ def _read(path: Path, home: str) -> Key:
 def _key(document: dict[str, Any], home: str) -> Key:
     if document["parley-invitation"] != _FORM or not key_files.ID.fullmatch(document["id"]) or not document["server"]:
         raise ValueError
-    return Key(document["id"], bytes.fromhex(document["secret"]), home, 0, server=str(document["server"]))
+    secret = bytes.fromhex(document["secret"])
+    if len(secret) != key_files.SECRET_BYTES:
+        raise ValueError
+    return Key(document["id"], secret, home, 0, server=str(document["server"]))
