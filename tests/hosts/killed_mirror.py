@@ -14,15 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from parley.hosts.mirror.folder_filling import FolderFilling
+from parley.hosts.mirror.folder_packing import Allowed
+from parley.hosts.mirror.git_remote import GitRemote
 from parley.hosts.mirror.mirror_repository import MirrorRepository
 from parley.hosts.mirror.place_mirror import Shipped
+from parley.hosts.shared import job_state
+from parley.hosts.shared.job_state import JobState
 from parley.workspaces.files.known_blobs import KnownBlobs
 from parley.workspaces.files.safe_fs import SafeFolder
+from parley.workspaces.job_repository import JobRepository
 from parley.workspaces.safe_git import Git, LooseObjects
-from tests.hosts.mirrored_place import JOB, Mirrored, fill, git, tree_of, without_room, write
+from tests.hosts.mirrored_place import CHILD, JOB, ROOT, Mirrored, fill, git, tree_of, without_room, write
 
 MOMENTS = 5  # of each operation
-STEPS: tuple[tuple[type, str], ...] = (
+STATE = "refs/parley/state"
+STEPS: tuple[tuple[Any, str], ...] = (
     (Git, "run"),
     (LooseObjects, "_place"),
     (SafeFolder, "put"),
@@ -30,6 +36,10 @@ STEPS: tuple[tuple[type, str], ...] = (
     (FolderFilling, "_delete"),
     (KnownBlobs, "keep"),
     (MirrorRepository, "set_ref"),
+    (Path, "replace"),
+    (Path, "rename"),
+    (Path, "write_bytes"),
+    (job_state, "write_pack"),
 )
 
 
@@ -83,9 +93,75 @@ def killed(work: Callable[[], object], begin_anew: Callable[[], object]) -> int:
     return sum(in_child(1 + number * steps // MOMENTS, work) == 0 for number in range(MOMENTS))
 
 
+class State:
+    """The state of a job, between two homes."""
+
+    def __init__(self, place: Mirrored) -> None:
+        self.place, self.remote, self.there = place, GitRemote(place.remote), place.base / "b" / "jobs" / JOB
+        self.folder = place.job_folder
+        fill(self.folder / "homes/a", {"session.jsonl": "one\n", ".claude/projects/x": "x"})
+        self.work("1")
+
+    def work(self, text: str) -> None:
+        """A turn, of the lead and of a worker."""
+        for name in (ROOT, CHILD):
+            self.place.user.prepare(name)
+            write(self.place.user.trees.path(JOB, name), {"new": f"{name} {text}", f"n{text}": text})
+            self.place.user.trees.snapshot(JOB, name, "turn")
+        fill(self.folder / "homes/a", {"session.jsonl": f"one\n{text}\n"})
+
+    def publish(self) -> None:
+        repository = JobRepository(self.folder)
+        with MirrorRepository(self.folder, "sha1").used() as mirror:
+            before = self.remote.listed(mirror.git, STATE).get(STATE, "")
+            tree = JobState(JOB, self.folder, b"secret", Allowed()).pack(mirror, repository, 1)
+            self.remote.push(mirror.git, (STATE, mirror.commit(tree)), {}, before)
+            mirror.set_ref(STATE, mirror.commit(tree))
+
+    def bring(self) -> None:
+        with MirrorRepository(self.there, "sha1").used() as mirror:
+            self.remote.fetch(mirror.git, STATE, STATE)
+            JobState(JOB, self.there, b"secret", Allowed()).lay_out(mirror, mirror.ref(STATE))
+
+    def check(self) -> None:
+        """It is the same there."""
+        assert JobRepository(self.there).refs("refs/") == JobRepository(self.folder).refs("refs/")
+        assert JobRepository(self.there).beginning == JobRepository(self.folder).beginning
+        assert tree_of(self.there / "homes") == tree_of(self.folder / "homes")
+        assert git(self.there / "snapshots.git", "fsck", "--no-dangling") == ""
+        assert {path.name for path in (self.there / "marks").glob("*.json")} == {"job.json", "c1.json"}
+
+
+def state(operation: str, place: Mirrored) -> int:
+    """The same with a job's state: packed for the next coordinator, or laid out there, first anew and then again."""
+    moved, times = State(place), 0
+    for text in ("2", "3"):
+        moved.work(text)
+        work = moved.publish if operation == "publish" else moved.bring
+        if operation == "bring":
+            moved.publish()
+        saved = place.base.with_name("saved")
+        shutil.copytree(place.base, saved, symlinks=True)
+
+        def begin_anew(saved: Path = saved) -> None:
+            shutil.rmtree(place.base)
+            saved.rename(place.base)
+
+        times += killed(work, begin_anew)
+        moved.publish()
+        moved.bring()
+        moved.check()
+    return times
+
+
 def main(operation: str) -> None:
     """Prepare a turn up to the operation, kill that again and again, then carry the turn to its end."""
     with tempfile.TemporaryDirectory(prefix="parley-killed-") as folder:
+        if operation in ("publish", "bring"):
+            times = state(operation, Mirrored(Path(folder) / "place", files={f"d{n}/f{n}": f"{n}" for n in range(6)}))
+            assert times >= MOMENTS, times
+            sys.stdout.write(f"killed {times} times\n")
+            return
         place = Mirrored(Path(folder) / "place", files={f"d{n}/f{n}": f"{n}" for n in range(6)})
         order, host = place.order(), place.host()
         here = Path(order.site.workspace)

@@ -10,6 +10,7 @@ import pytest
 
 from parley.hosts.mirror import git_remote
 from parley.hosts.mirror.git_remote import Remote
+from parley.hosts.mirror.job_refs import delete_refs
 from parley.hosts.mirror.mirror_errors import MirrorError, RemoteTrouble
 from parley.hosts.mirror.place_mirror import PlaceMirror
 from parley.settings.load import parse, read_own
@@ -119,7 +120,7 @@ def test_no_hook_setting_or_program_of_the_user_or_the_remote_runs(
     laid, _ = place.there(host, order)
     place.back(host, order, laid)
     place.mirror.drop([order])
-    place.mirror.drop_job(order.job)
+    delete_refs(place.mirror.home, place.remote, "bus", order.job)
 
     assert not (traps / "sprung").exists()
 

@@ -1,12 +1,14 @@
 """What is shipped and what stays on the remote: the difference alone, and nothing of turns that are over."""
 
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from parley.hosts.mirror.mirror_errors import PushLost
+from parley.hosts.mirror.job_refs import delete_refs
+from parley.hosts.mirror.mirror_errors import MirrorError, PushLost
 from parley.hosts.mirror.mirror_repository import MirrorRepository
 from parley.ports.turns import Order
 from parley.workspaces.job_repository import MIRROR
@@ -102,14 +104,14 @@ def test_a_turn_that_is_over_leaves_only_what_the_next_one_builds_upon(place: Mi
 
 def test_all_that_is_left_of_a_job_can_be_deleted_from_any_home(place: Mirrored, tmp_path: Path) -> None:
     place.mirror.send(place.order())
-    elsewhere = place.host("gc")
-    place.host("gc", bus="other")
+    elsewhere = tmp_path / "elsewhere"
 
-    assert place.host("gc", bus="other").drop_job(JOB) == 0
-    assert elsewhere.drop_job("j") == 0, "a job whose name begins the same is another"
-    assert elsewhere.drop_job(JOB) == 3
-    assert elsewhere.drop_job(JOB) == 0
+    assert delete_refs(elsewhere, place.remote, "other", JOB) == 0
+    assert delete_refs(elsewhere, place.remote, "bus", "j") == 0, "a job whose name begins the same is another"
+    assert delete_refs(elsewhere, place.remote, "bus", JOB) == 3
+    assert delete_refs(elsewhere, place.remote, "bus", JOB) == 0
     assert place.refs() == []
+    assert list(elsewhere.iterdir()) == []
 
 
 def test_a_host_forgets_a_job_that_is_over(place: Mirrored) -> None:
@@ -120,6 +122,23 @@ def test_a_host_forgets_a_job_that_is_over(place: Mirrored) -> None:
     host.forget("../b")
 
     assert list((host.home / "jobs").iterdir()) == []
+
+
+def test_a_host_forgets_what_jobs_started_from_once_none_needs_it(place: Mirrored) -> None:
+    host = place.host()
+    place.there(host, place.order())
+    (base,) = (host.home / "bases").iterdir()
+
+    host.forget_bases(time.time() + 60)
+    assert base.is_dir(), "a job here has started from it"
+    host.forget(JOB)
+    host.forget_bases(time.time() - 60)
+    assert base.is_dir(), "a turn has just needed it"
+    host.forget_bases(time.time() + 60)
+    assert not base.exists()
+    laid, _ = place.there(host, place.order())
+    assert Path(laid.site.workspace).is_dir()
+    assert base.is_dir()
 
 
 def test_what_no_ref_holds_is_collected(place: Mirrored, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,3 +242,36 @@ def test_instances_of_one_workspace_each_have_their_own_home(place: Mirrored) ->
     two, _ = place.there(host, second)
 
     assert [(Path(laid.home) / "who").read_text() for laid in (one, two)] == ["first", "second"]
+
+
+# ---- another coordinator -------------------------------------------------------------------------
+
+
+def test_what_a_turn_of_another_coordinators_had_written_is_laid_out_in_the_home_of_the_next(place: Mirrored) -> None:
+    host, order = place.host(), place.order()
+    laid, _ = place.there(host, order)
+    fill(Path(laid.home), {"session.jsonl": "one\n"})
+    write(Path(laid.site.workspace), {"new": "new"})
+    back = host.give_back(without_room(order), laid)
+
+    second = place.host("second", limit=1 << 20, files=1000)
+    second.take_back(without_room(order), back)
+
+    folder = second.home / "jobs" / JOB
+    assert tree_of(folder / "work") == tree_of(Path(laid.site.workspace))
+    assert (folder / "homes" / Path(order.home).name / "session.jsonl").read_text() == "one\n"
+    assert not (Path(order.site.workspace) / "new").exists(), "the home of the first is another's"
+    second.drop([order])
+    assert not [ref for ref in place.refs() if "/turns/" in ref]
+
+
+def test_the_quota_bounds_what_comes_back_also_where_another_process_has_put_the_turn_out(place: Mirrored) -> None:
+    host, order = place.host(), place.order()
+    laid, _ = place.there(host, order)
+    write(Path(laid.site.workspace), {"large": b"\0" * (2 << 20)})
+    back = host.give_back(without_room(order), laid)
+    before = tree_of(Path(order.site.workspace))
+
+    with pytest.raises(MirrorError, match="it takes more than the job's quota"):
+        place.host("repo/.parley", limit=1 << 20, files=1000).take_back(without_room(order), back)
+    assert tree_of(Path(order.site.workspace)) == before

@@ -6,12 +6,14 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from parley.bus.postgres.postgres_store import PostgresStore
 from parley.bus.rows import BusError, LostOwnership
-from parley.hosts.mirror.git_remote import Remote
+from parley.hosts.mirror import folder_packing
+from parley.hosts.mirror.git_remote import GitRemote, Remote
 from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused
 from parley.hosts.mirror.place_names import session_folder
 from parley.hosts.shared.file_table import FileTable
@@ -19,6 +21,7 @@ from parley.hosts.shared.published_jobs import PublishedJobs
 from parley.hosts.shared.shared_workspaces import SharedWorkspaces
 from parley.ports.turns import Site
 from parley.settings.schema import WorkspaceSettings
+from parley.workspaces.files.tree_entry import TreeEntry
 from tests.postgres_server import Bus, Server
 from tests.stores import rows
 
@@ -217,6 +220,32 @@ def test_nothing_is_pushed_where_nothing_has_changed_and_only_what_is_new_otherw
     assert hosts.packed() - size < 20_000
 
 
+def test_homes_that_have_not_changed_are_not_read_again(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Coordinator(hosts, "a")
+    here.take(1)
+    home = here.home / "jobs/j1/homes/lead-job"
+    home.mkdir(parents=True)
+    for number in range(5):
+        (home / f"{number}.jsonl").write_text(f"{number}\n")
+    here.turn("job:j1", {"x": "1"})
+    here.jobs.publish("j1", turn_ended=True)
+    read: list[str] = []
+
+    def counted(reading: folder_packing._Reading, path: str) -> TreeEntry:
+        read.append(path)
+        return whole(reading, path)
+
+    whole = folder_packing._Reading.read
+    monkeypatch.setattr(folder_packing._Reading, "read", counted)
+    here.turn("job:j1", {"x": "2"})
+    here.jobs.publish("j1", turn_ended=True)
+    assert read == []
+    (home / "3.jsonl").write_text("changed\n")
+    here.turn("job:j1", {"x": "3"})
+    here.jobs.publish("j1", turn_ended=True)
+    assert read == ["3.jsonl"]
+
+
 def test_those_who_look_bring_what_was_published_unless_the_owner_is_here(hosts: Hosts) -> None:
     here, there = Coordinator(hosts, "a"), Coordinator(hosts, "b")
     here.take(1)
@@ -247,6 +276,111 @@ def test_a_remote_that_is_down_is_waited_for_then_told_in_one_line(hosts: Hosts)
     assert here.told[0].startswith("waiting for the git remote: ")
     away.rename(hosts.remote)
     here.jobs.publish("j1")
+
+
+def test_a_push_whose_answer_got_lost_is_not_taken_for_another_owners(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The remote takes the push and is gone before it can say so; sessions have grown when it is back."""
+    here = Coordinator(hosts, "a", wait_seconds=60.0)
+    here.take(1)
+    home = here.home / "jobs/j1/homes/lead-job"
+    home.mkdir(parents=True)
+    (home / "session.jsonl").write_text("one\n")
+    tree = here.turn("job:j1", {"x": "1"})
+    pushed, away = GitRemote._pushed, hosts.folder / "away"
+
+    def cut_off(remote: GitRemote, *words: Any) -> subprocess.CompletedProcess[bytes]:
+        done = pushed(remote, *words)
+        if not here.told:
+            assert done.returncode == 0
+            hosts.remote.rename(away)
+            return subprocess.CompletedProcess([], 128, b"", b"fatal: the remote end hung up unexpectedly")
+        return done
+
+    def back(line: str) -> None:
+        here.told.append(line)
+        away.rename(hosts.remote)
+        (home / "session.jsonl").write_text("one\ntwo\n")
+
+    monkeypatch.setattr(GitRemote, "_pushed", cut_off)
+    here.jobs._tell = back
+    here.jobs.publish("j1", turn_ended=True)
+    assert len(here.told) == 1
+
+    there = Coordinator(hosts, "b")
+    there.take(2)
+    assert there.refs() == here.refs()
+    assert there.trees.committed("j1", "job:j1") == tree
+    assert (there.home / "jobs/j1/homes/lead-job/session.jsonl").read_text() == "one\ntwo\n"
+    here.turn("job:j1", {"x": "late"})
+    with pytest.raises(LostOwnership):
+        here.jobs.publish("j1")
+
+
+def test_what_is_published_just_while_another_takes_the_job_is_brought_too(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = Coordinator(hosts, "a"), Coordinator(hosts, "b")
+    here.take(1)
+    here.turn("job:j1", {"x": "1"})
+    here.jobs.publish("j1")
+    listed, late = GitRemote.listed, ["2"]
+
+    def then_published(remote: GitRemote, *words: Any) -> dict[str, str]:
+        found = listed(remote, *words)
+        if remote is there.jobs._remote and late:
+            here.turn("job:j1", {"x": late.pop()})
+            here.jobs.publish("j1")
+        return found
+
+    monkeypatch.setattr(GitRemote, "listed", then_published)
+    there.take(2)
+    assert there.refs() == here.refs()
+    there.turn("job:j1", {"y": "3"})
+    assert (there.trees.path("j1", "job:j1") / "x").read_text() == "2"
+
+
+def test_a_host_whose_remote_has_nothing_of_a_job_does_not_begin_it_anew(hosts: Hosts) -> None:
+    here, there = Coordinator(hosts, "a"), Coordinator(hosts, "b")
+    here.take(1)
+    here.turn("job:j1", {"x": "1"})
+    here.jobs.publish("j1")
+    here.jobs.leave("j1")
+    other = hosts.folder / "other.git"
+    git(hosts.folder, "init", "-q", "--bare", str(other))
+    there.jobs._remote = GitRemote(Remote(str(other)))
+    with pytest.raises(PlaceRefused, match=r"other.git does not have them; see that \[hosts\] remote is the same"):
+        there.take(2)
+    assert git(other, "for-each-ref") == ""
+    here.jobs._remote = GitRemote(Remote(str(other)))  # who has all of it can move to another remote
+    here.take(3)
+    assert "/j1/state" in git(other, "for-each-ref")
+
+
+def test_what_a_lost_turn_had_written_is_kept_where_no_worktree_was_yet(hosts: Hosts) -> None:
+    """Its host has given it back to a coordinator that has just taken the job over."""
+    here, there = Coordinator(hosts, "a"), Coordinator(hosts, "b")
+    ran: list[str] = []
+
+    def set_up(site: Site, command: str) -> None:
+        ran.append(command)
+
+    here.take(1)
+    tree = here.turn("dispatch:d1", {"x": "1"})
+    here.jobs.publish("j1")
+    there.trees.settings, there.trees._set_up = WorkspaceSettings(setup="install"), set_up
+    there.take(2)
+    folder = there.trees.path("j1", "dispatch:d1")
+    folder.mkdir(parents=True)
+    (folder / "x").write_text("half")
+    (folder / "a.txt").write_text("2\n")
+    there.trees.restore("j1", "dispatch:d1", tree, "epoch-2")
+    assert files(folder) == files(here.trees.path("j1", "dispatch:d1"))
+    lost = there.trees.own_repository("j1").ref("refs/parley/lost/j1/d1/epoch-2")
+    assert git(there.home / "jobs/j1/snapshots.git", "show", f"{lost}:x") == "half"
+    there.trees.prepare("j1", "dispatch:d1", "job:j1")
+    assert ran == ["install"], "the worktree is new on this host"
 
 
 def test_a_state_that_no_coordinator_of_this_bus_has_packed_is_refused(hosts: Hosts) -> None:

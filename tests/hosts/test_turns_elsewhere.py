@@ -271,6 +271,7 @@ def test_an_interrupted_agent_finds_what_its_cut_turn_had_written(scene: ManyHos
     check_effects(scene, running.job, lost=0)
     (report,) = [row[9] for row in scene.rows(running.job, "messages") if row[9].startswith("[REPORT]")]
     assert "changed: begun.txt, heard.txt" in report
+    assert f"/{running.job}/turns/" not in git(scene.remote, "for-each-ref"), "of turns that are over nothing stays"
 
 
 def test_a_withdrawal_waits_for_a_frozen_host_until_it_is_lost_and_says_so(scene: ManyHosts) -> None:

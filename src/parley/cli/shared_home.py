@@ -85,14 +85,13 @@ def moving_words(remote: str | None) -> str:
     return "jobs stay on the host that runs them: your own settings name no git remote for their files ([hosts] remote)"
 
 
-def forget_shared(home: Path, job: str) -> None:
-    """Delete what the remote has of a job's files, after those here were deleted."""
+def forget_remote(home: Path, job: str) -> None:
+    """Delete all that the remote has of a job: for the next coordinator, and of its turns on other hosts."""
     key = home_bus.on_server(home)
     remote = configured_remote() if key is not None else None
     if key is not None and remote is not None:
-        table = _table(home, key)
-        _published(home, None, key, remote, table, None, WorkspaceSettings()).forget(job)
-        table.publish(job, "")
+        import_module("parley.hosts.mirror.job_refs").delete_refs(home, remote, key.id, job)
+        _table(home, key).publish(job, "")
 
 
 class EngineParts(NamedTuple):
@@ -149,7 +148,7 @@ def _published(
         remote,
         key,
         table,
-        repository=trees.own_repository if trees is not None else None,
+        repository=trees.own_repository,
         allowed=allowed,
         most_bytes=quota + _FETCHED_BYTES,
         form=form,

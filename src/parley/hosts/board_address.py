@@ -6,7 +6,7 @@ from functools import partial
 
 import psycopg
 
-from parley.bus.postgres.postgres_schema import board_of, schema_of
+from parley.bus.postgres.postgres_schema import board_of, id_of, schema_of
 from parley.bus.postgres.server_address import SILENT_SECONDS, Address
 from parley.bus.postgres.server_connection import connect
 from parley.bus.rows import BusError
@@ -51,7 +51,7 @@ def chosen_board(address: Address, bus: str = "") -> str:
         raise BusError(
             "there is no board that this role may use: start a job on the coordinator, with [hosts] roles naming it"
         )
-    ids = ", ".join(name.removeprefix("parley_").removesuffix("_board") for name in found[:SHOWN])
+    ids = ", ".join(map(id_of, found[:SHOWN]))
     raise BusError(
         f"there are {len(found)} boards; name the bus with --bus: {ids}{', …' if len(found) > SHOWN else ''}"
     )

@@ -170,6 +170,8 @@ class PlacedTurns:
             out.thread.join()  # it may be putting files where they belong
         if cancelled:
             self._settle({out.key: out.order})
+        else:
+            self._delete_refs([out.order])
 
     def _cancel(self, key: TurnKey) -> bool:
         """End a turn on the board. False, and reported: its host is lost, since its session keeps the turn locked."""
@@ -201,6 +203,10 @@ class PlacedTurns:
 
     def _settle(self, orders: Mapping[TurnKey, Order | None]) -> None:
         """Wait until turns that were cancelled are over; what they have written is kept as on one machine."""
+        self._await_over(orders)
+        self._delete_refs([order for order in orders.values() if order is not None])
+
+    def _await_over(self, orders: Mapping[TurnKey, Order | None]) -> None:
         waiting, begun = dict(orders), time.monotonic()
         while waiting:
             self._let_go(list(waiting))
@@ -222,9 +228,11 @@ class PlacedTurns:
 
     def _take_files(self, key: TurnKey, order: Order) -> None:
         """Take back what a turn had written when it was cancelled."""
-        told = self._board.events([(key, 0)])
+        last: BoardEvent | None = None
+        while told := self._board.events([(key, last.number if last is not None else 0)]):
+            last = told[-1]
         try:
-            shipped = documents.read_event(told[-1].body, key.job, key.turn)[1] if told else None
+            shipped = documents.read_event(last.body, key.job, key.turn)[1] if last is not None else None
             if shipped is not None:
                 deadline = time.monotonic() + KEEP_SECONDS
                 with self._carrying:
@@ -250,6 +258,7 @@ class PlacedTurns:
             out = list(self._out)
         for job, turn in out:
             self.cancel(job, turn)
+        self._delete_refs()  # of turns whose threads would end with this process
         self._closed = True
         self._bell.stop()
         self._link.stop()
@@ -365,11 +374,9 @@ class PlacedTurns:
             while (told := out.inbox.get()) is not None:
                 event = self._carried(out, told)
                 if isinstance(event, Ended):
-                    self._told.put((out, self._counted(out.order, event)))
-                    self._board.strip(out.key, warm=not event.fault)
+                    self._finish(out, self._counted(out.order, event))
                     break
                 self._told.put((out, event))
-            self._delete_refs(out.order)
         except WorkspaceError as error:
             self._give_up(out, error)
         except BusError as error:
@@ -380,15 +387,32 @@ class PlacedTurns:
             with contextlib.suppress(BusError, Stopping):
                 self._told.put((out, self._spoilt(out, f"a fault of Parley's: {type(error).__name__}: {error}")))
 
-    def _delete_refs(self, order: Order) -> None:
-        """Delete what the remote has of a turn that is over, along with the turns that ended while others waited."""
+    def _finish(self, out: _Out, event: Ended) -> None:
+        """Tell a turn's end, then delete what was kept of it."""
         with self._lock:
-            self._over.append(order)
+            self._over.append(out.order)  # first: once the end is told, the process may end at any moment
+        self._told.put((out, event))
+        self._board.strip(out.key, warm=not event.fault)
+        self._delete_refs()
+
+    def _delete_refs(self, orders: Sequence[Order] = ()) -> None:
+        """Delete what the remote has of turns that are over, along with those that ended while others waited.
+
+        What can't be deleted now is, along with the next; `parley gc` deletes what stays behind.
+        """
+        with self._lock:
+            self._over += orders
         with self._deleting:
             with self._lock:
                 over, self._over = self._over, []
-            with contextlib.suppress(WorkspaceError, OSError), self._carrying:  # `parley gc` deletes what stays behind
-                self._mirror.drop(over)
+            if not over:
+                return
+            try:
+                with self._carrying:
+                    self._mirror.drop(over)
+            except (WorkspaceError, OSError):
+                with self._lock:
+                    self._over += over
 
     def _put_out(self, out: _Out) -> None:
         order = out.order
@@ -509,6 +533,7 @@ class PlacedTurns:
         wait = 0.0 if isinstance(error, PlaceRefused) else CARRY_AGAIN_SECONDS  # what is refused is the agent's fault
         event = out.key.ended(str(error), parked_seconds=wait, host=out.host)
         self._told.put((out, event))
+        self._delete_refs([out.order])
 
 
 def _is_open(standing: TurnStanding | None) -> bool:

@@ -249,10 +249,12 @@ class HostWorker:
 
     def _tidy(self, host: TurnHost) -> None:
         """Delete the files of jobs that have had no turn here for long: what a later turn needs is fetched again."""
+        unused = time.time() - KEPT_SECONDS
         with contextlib.suppress(OSError):
             for folder in (self._mirror.home / "jobs").iterdir():
-                if folder.stat().st_mtime < time.time() - KEPT_SECONDS and not host.uses(folder.name):
+                if folder.stat().st_mtime < unused and not host.uses(folder.name):
                     self._mirror.forget(folder.name)
+            self._mirror.forget_bases(unused)
 
     # ---- Temporal ----------------------------------------------------------------------------------
 

@@ -25,19 +25,24 @@ OBJECTS = Path(__file__).with_name("objects.txt")
 # The script that makes FIRST + 1 of FIRST, the one that makes FIRST + 2 of that, and so on. A script is never changed.
 MIGRATIONS: tuple[str, ...] = ()
 VERSION, IDENTITY, PROTOCOL = "version", "identity", "protocol"
-BOARD = "_board"  # what a board's schema has after its bus's
+PREFIX, BOARD = "parley_", "_board"  # what a bus's schema has before its id, and a board's after its bus's
 
 
 def schema_of(identity: str) -> str:
     """The PostgreSQL schema of a bus."""
     if ID.fullmatch(identity) is None:
         raise BusError(f"{identity!a:.60} is no bus's id")
-    return f"parley_{identity}"
+    return f"{PREFIX}{identity}"
 
 
 def board_of(schema: str) -> str:
     """The schema of the board beside a bus, where turns of other hosts are: one of its own, which hosts may use."""
     return f"{schema}{BOARD}"
+
+
+def id_of(board: str) -> str:
+    """The id of the bus that a board is beside."""
+    return board.removeprefix(PREFIX).removesuffix(BOARD)
 
 
 def latest(migrations: Sequence[str] = MIGRATIONS) -> int:

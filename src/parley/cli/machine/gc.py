@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Collection
-from importlib import import_module
 
 from parley.base.wording import count
-from parley.cli import OK, CommandError, home_bus
-from parley.cli.common import Workplace, place_of, print_json
+from parley.cli import OK, CommandError
+from parley.cli.common import place_of, print_json
 from parley.cli.job_filters import age, chosen, has_filter
-from parley.cli.machine.trust import settings_of
 from parley.cli.open_bus import open_bus
-from parley.cli.shared_home import forget_shared, workspaces
+from parley.cli.shared_home import forget_remote, workspaces
 from parley.views.job_view import TERMINAL
 from parley.workspaces.home.sweep import Waste, find_bases, find_branches, find_drafts, find_waste, remove
 from parley.workspaces.job_repository import REPOSITORY
@@ -45,22 +42,11 @@ def run(words: argparse.Namespace) -> int:
             going += find_bases(place.home, [waste.path for waste in going])
         if not words.dry_run:
             for job in dict.fromkeys(waste.job for waste in going if waste.path.name == REPOSITORY):
-                forget_shared(place.home, job)  # first: what the remote has would be brought again
+                forget_remote(place.home, job)  # first: what the remote has would be brought again
             for waste in going:
                 remove(trees.repository(waste.job), place.root, waste)
-            _drop_places(place, {waste.job for waste in going if waste.job and not waste.commit})
     _tell(words, going, [waste for waste in found if waste.kept])
     return OK
-
-
-def _drop_places(place: Workplace, jobs: Collection[str]) -> None:
-    """Delete what the git remote for other hosts still has of jobs, where turns of this home run on others."""
-    key = home_bus.on_server(place.home)
-    hosts = settings_of(place).hosts if key is not None and jobs else None
-    if key is not None and hosts is not None and hosts.temporal and hosts.remote:
-        import_module("parley.cli.running.placed").drop_places(
-            place, hosts, key, jobs
-        )  # few homes need what it imports
 
 
 def _wait(words: argparse.Namespace) -> str:

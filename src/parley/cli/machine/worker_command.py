@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from parley.bus.patient_lock import holder
+from parley.bus.postgres.postgres_schema import id_of
 from parley.bus.sqlite import safe_open
 from parley.cli import FAILED, OK, CommandError, home_bus
 from parley.cli.common import HOME_VARIABLE, Workplace, one_line, own_settings, place_of, users_folder
@@ -68,7 +69,7 @@ def run(words: argparse.Namespace) -> int:
         mirror = PlaceMirror(
             place.home,
             remote,
-            bus=schema,
+            bus=id_of(schema),
             set_up=SetUpCommand(boundary, settings, place.home),
             copies=here.root,
             hand_over=boundary.hand_over,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import closing, suppress
 
 from parley.actions.leave import leave
@@ -37,7 +37,9 @@ def placed_turns(
     mirror = PlaceMirror(
         place.home,
         remote_of(hosts),
-        bus=schema,
+        bus=key.id,
+        limit=settings.workspace.quota_mb << 20,
+        files=settings.workspace.files,
         setup=settings.workspace.setup,
         hand_over=boundary.hand_over,
         mark=lambda job: {MARK: gits_mark(job)},
@@ -70,13 +72,6 @@ def record_lost(place: Workplace, turn: LostTurn, report: Callable[[str], None])
     report(f"{job}: {given.words}")
     with closing(home_bus.open_store(place.home)) as store, suppress(Duplicate):
         leave(store, job, f"{HostLostInput.kind}:{turn.key.turn}", given, by=ORCHESTRATOR)
-
-
-def drop_places(place: Workplace, hosts: HostsSettings, key: Key, jobs: Collection[str]) -> None:
-    """Delete what the git remote has of jobs that are over."""
-    mirror = PlaceMirror(place.home, remote_of(hosts), bus=board_of(schema_of(key.id)))
-    for job in sorted(jobs):
-        mirror.drop_job(job)
 
 
 def remote_of(hosts: HostsSettings) -> Remote:

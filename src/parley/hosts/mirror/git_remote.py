@@ -148,7 +148,7 @@ class GitRemote:
                 return
             if there != before:
                 raise PushLost(
-                    f"{self.shown} has another {ref} ({there[:12] or 'none'}): this push came later and is void"
+                    f"{self.shown} has another {ref} ({there[:12] or 'none'}): this push came later and is void", there
                 )
             if not left or b"\n!\t" not in done.stdout:  # else another turn's push may have moved a hint meanwhile
                 raise self._trouble(git, done, "written to")

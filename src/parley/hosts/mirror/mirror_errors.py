@@ -21,7 +21,11 @@ class RemoteTrouble(MirrorError):
 
 
 class PushLost(MirrorError):
-    """Another push of the same turn, epoch and attempt came first. Nothing was changed."""
+    """Another push to the same ref came first. Nothing was changed. `there`: the commit that the remote has."""
+
+    def __init__(self, text: str, there: str = "") -> None:
+        super().__init__(text)
+        self.there = there
 
 
 class PlaceRefused(MirrorError):

@@ -20,7 +20,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -33,6 +32,7 @@ from parley.bus.rows import JOB_ID
 from parley.hosts.mirror.folder_filling import FolderFilling
 from parley.hosts.mirror.folder_packing import FOLDER, LEFT_OUT, Allowed, FolderPacking, Leave, Modes, write_tree
 from parley.hosts.mirror.git_remote import PATIENCE_SECONDS, GitRemote, Remote
+from parley.hosts.mirror.job_refs import refs_of
 from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused
 from parley.hosts.mirror.mirror_repository import MirrorRepository, WhoseGit, object_format
 from parley.hosts.mirror.order_place import OrderPlace, PlacePart, place_of, ref_name
@@ -49,7 +49,7 @@ from parley.workspaces.files.safe_walk import walk
 from parley.workspaces.files.scan import path_text
 from parley.workspaces.files.tree_entry import TreeEntry
 from parley.workspaces.home.private_folders import PrivateFolders
-from parley.workspaces.job_repository import REPOSITORY, JobRepository
+from parley.workspaces.job_repository import MIRROR, REPOSITORY, JobRepository
 from parley.workspaces.quota import RunningJobQuota
 from parley.workspaces.safe_git import ObjectReader
 from parley.workspaces.workspace_marks import read_marks
@@ -90,7 +90,8 @@ class _Brought:
 class PlaceMirror:
     """What a turn needs of its place, carried by git between the coordinator and a host.
 
-    `home` is this machine's, `bus` tells apart the jobs of several buses that share a remote. `setup` is the user's
+    `home` is this machine's, `bus` the id of the bus: it tells apart the jobs of several that share a remote. `limit`
+    and `files` are the bytes and the names that a job may take on the coordinator, 0: no limit. `setup` is the user's
     set-up command, which goes along from the coordinator; on a host `set_up` runs it in a fresh workspace, and `copies`
     is the folder from which the host's own files of the copy list are taken. `hand_over` gives files to the user that
     agents run as, `mark` is put into the environment of git while it works for a job, `given_up` tells whether the user
@@ -104,6 +105,8 @@ class PlaceMirror:
         remote: Remote,
         *,
         bus: str = "bus",
+        limit: int = 0,
+        files: int = 0,
         setup: str = "",
         set_up: Callable[[Site, str], None] | None = None,
         copies: Path | None = None,
@@ -115,7 +118,8 @@ class PlaceMirror:
     ) -> None:
         self.home = home.resolve()
         self._remote = GitRemote(remote, patience_seconds)
-        self._refs = f"refs/parley/{ref_name(bus)}"
+        self._bus = bus
+        self._limit, self._files = limit, files
         self._setup = setup
         self._set_up = set_up
         self._copies = copies
@@ -168,9 +172,12 @@ class PlaceMirror:
         return Shipped(commit, ref)
 
     def take_back(self, order: Order, shipped: Shipped, stop: Stop = _goes_on) -> None:
-        """Fetch what a turn left, and put it into the coordinator's own folders. Nothing in it is trusted."""
-        place = self._own(order)
-        room = order.site.room
+        """Fetch what a turn left, and put it into the coordinator's own folders. Nothing in it is trusted.
+
+        Another coordinator may have put the turn out, from another home: the job is this one's now.
+        """
+        place = place_of(order).at(self.home, order.site.room or self._room(order.job))
+        order, room = place.order, place.order.site.room
         with self._mirror(place, object_format(shipped.commit), stop).used() as mirror:
             self._fetch(mirror, place, shipped, BACK, room.limit + SLACK_BYTES if room is not None else None)
             with mirror.git.contents() as reader:
@@ -184,8 +191,8 @@ class PlaceMirror:
         """Delete the refs of turns that are over from the remote: all of them in one push."""
         found: list[tuple[Order, MirrorRepository]] = []
         for order in orders:
-            mirror = MirrorRepository.existing(self._own(order).folder)
-            if mirror is not None:  # else it was never sent, or the job's files are deleted: then `drop_job` does it
+            mirror = MirrorRepository.existing(self.home / "jobs" / order.job) if JOB_ID.fullmatch(order.job) else None
+            if mirror is not None:  # else it was never sent, or the job's files are deleted, along with its refs
                 found.append((order, mirror))
         while found:
             several, found = found[:DROPPED], found[DROPPED:]
@@ -194,20 +201,6 @@ class PlaceMirror:
                 self._remote.delete(mirror.git, self._remote.listed(mirror.git, *turns))
             for tidied in {mirror.git.folder: mirror for _, mirror in several}.values():
                 tidied.tidy()
-
-    def drop_job(self, job: str) -> int:
-        """Delete all that the remote has of a job, for `parley gc`; returns how many refs that were."""
-        self.home.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=".draft-", dir=self.home))
-        try:
-            with MirrorRepository(folder / "list", "sha1").used() as asking:
-                found = self._remote.listed(asking.git, f"{self._job(job)}/*")
-            if found:
-                with MirrorRepository(folder / "delete", object_format(next(iter(found.values())))).used() as mirror:
-                    self._remote.delete(mirror.git, found)
-            return len(found)
-        finally:
-            discard(folder)
 
     # ---- the host ------------------------------------------------------------------------------
 
@@ -276,10 +269,17 @@ class PlaceMirror:
         if JOB_ID.fullmatch(job) and (self.home / "jobs" / job).is_dir():
             discard(self.home / "jobs" / job)
 
+    def forget_bases(self, unused_since: float) -> None:
+        """Delete the commits that no job here has started from, and that no turn has needed since."""
+        for base in (self.home / "bases").glob("[!.]*"):
+            old = base.stat().st_mtime < unused_since
+            if old and not any(self.home.glob(f"jobs/*/{MIRROR}/refs/parley/{_BASE}/{base.name}")):
+                discard(base)
+
     # ---- refs ----------------------------------------------------------------------------------
 
     def _job(self, job: str) -> str:
-        return f"{self._refs}/{ref_name(job)}"
+        return refs_of(self._bus, job)
 
     def _turn(self, order: Order) -> str:
         return f"{self._job(order.job)}/turns/{ref_name(order.turn)}/{order.epoch}"
@@ -290,6 +290,10 @@ class PlaceMirror:
         if place.folder != self.home / "jobs" / order.job:
             raise MirrorError(f"{place.folder} is no folder of this coordinator's home {self.home}")
         return place
+
+    def _room(self, job: str) -> Room | None:
+        """How much a job may take here, where its order does not say: the board carries none."""
+        return RunningJobQuota(self.home / "jobs" / job, self._limit, self._files) if self._limit else None
 
     def _whose(self, job: str, stop: Stop = _goes_on) -> WhoseGit:
         return WhoseGit(self._mark(job), lambda: self._given_up(job) or stop())

@@ -7,6 +7,7 @@ its tree; made again from its bytes, it has the same name.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -71,6 +72,7 @@ def lay_base(mirror: MirrorRepository, packed: str, bases: Path, base: str) -> N
     """Make the frozen repository of a base from the commit that holds it packed, unless it is there."""
     place = bases / base
     if place.is_dir():
+        os.utime(place)  # a host deletes what has long not been needed
         return
     bases.mkdir(parents=True, exist_ok=True)
     for left in bases.glob(".draft-*"):

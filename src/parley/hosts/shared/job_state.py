@@ -88,6 +88,7 @@ class JobState:
         self._tips: list[str] = []  # all that leads to these is packed
         self._base: tuple[str, str] = ("", "")  # the base and its tree
         self._homes: dict[str, tuple[HomeNote, str]] = {}  # as they were last packed
+        self._caches: dict[str, tuple[KnownBlobs, set[str]]] = {}  # of their files
 
     # ---- packing -------------------------------------------------------------------------------
 
@@ -175,7 +176,14 @@ class JobState:
                     continue
             else:
                 self._homes[name] = HomeNote(name, packed.modes), packed.tree
+                self._caches[name] = known, packed.paths
             yield name, self._homes[name][1]
+
+    def keep(self) -> None:
+        """A ref holds what was packed: what was read of homes need not be read again."""
+        for known, paths in self._caches.values():
+            known.keep(paths)
+        self._caches = {}
 
     # ---- laying out ----------------------------------------------------------------------------
 
@@ -354,8 +362,11 @@ def _text(path: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all: a full disk or a crash leaves the one that was there."""
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(text.encode("latin-1"))
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_bytes(text.encode("latin-1"))
+    draft.replace(path)
 
 
 def _nothing(path: str) -> bool:

@@ -17,9 +17,9 @@ from parley.bus.key_files import Key
 from parley.bus.rows import BusError, LostOwnership
 from parley.hosts.mirror.folder_packing import Allowed
 from parley.hosts.mirror.git_remote import GitRemote, Remote
-from parley.hosts.mirror.mirror_errors import MirrorError, PushLost, RemoteTrouble
+from parley.hosts.mirror.job_refs import refs_of
+from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused, PushLost, RemoteTrouble
 from parley.hosts.mirror.mirror_repository import MirrorRepository, WhoseGit, object_format
-from parley.hosts.mirror.order_place import ref_name
 from parley.hosts.shared.file_table import FileTable
 from parley.hosts.shared.job_state import JobState, see_repository
 from parley.workspaces.job_repository import JobRepository
@@ -41,6 +41,7 @@ class _Owned:
         self.epoch = epoch
         self.commit = ""  # the state as the remote has it
         self.tree = ""
+        self.sent: set[str] = set()  # states whose pushes seemed to fail: the remote may have taken one of them
         self.moves = -1  # of the repository's refs, when it was published
 
 
@@ -99,8 +100,10 @@ class PublishedJobs:
             mirror = self._mirror(job)
             with mirror.used():
                 there = self._remote.listed(mirror.git, self._ref(job)).get(self._ref(job), "")
+                if not there:
+                    self._refuse_lost(job, mirror)
                 if there and there != mirror.ref(_HERE):
-                    self._fetch(job, mirror)
+                    there = self._fetch(job, mirror)  # the earlier owner may have published meanwhile
                     self._state(job).lay_out(mirror, there)
                     mirror.set_ref(_HERE, there)
                 try:
@@ -109,6 +112,14 @@ class PublishedJobs:
                     continue  # the earlier owner was just about to: what it has published is brought too
                 return
         raise RemoteTrouble(f"the state of job {job} on {self._remote.shown} keeps changing; see who writes there")
+
+    def _refuse_lost(self, job: str, mirror: MirrorRepository) -> None:
+        """Where the job's files were published, and are neither on the remote nor here, they are not begun anew."""
+        if self._table.published(job) not in ("", mirror.ref(_HERE)):
+            raise PlaceRefused(
+                f"another host has published the files of job {job}, and {self._remote.shown} does not have them; see "
+                "that [hosts] remote is the same on all hosts, or restore that repository from a backup"
+            )
 
     def publish(self, job: str, *, turn_ended: bool = False) -> None:
         """Have on the remote what the next commit names. Nothing is pushed where nothing has changed.
@@ -130,12 +141,19 @@ class PublishedJobs:
     def _republish(self, job: str, owned: _Owned) -> None:
         mirror = self._mirror(job)
         with mirror.used():
-            self._push(job, mirror, owned, owned.commit)
+            try:
+                self._push(job, mirror, owned, owned.commit)
+            except PushLost as lost:
+                if lost.there not in owned.sent:
+                    raise
+                owned.commit = lost.there  # it was this owner's own: the remote took it, and its answer got lost
+                self._push(job, mirror, owned, owned.commit)
 
     def _push(self, job: str, mirror: MirrorRepository, owned: _Owned, before: str) -> None:
         """Pack the state, and move the ref from what it was. The former state is a parent: only what is new is sent."""
         tree = self._state(job).pack(mirror, self._repository(job), owned.epoch)
         if tree == owned.tree:
+            self._state(job).keep()
             return
         alone = mirror.commit(tree)
         commit = mirror.commit(tree, mirror.ref(_HERE_BUILT))
@@ -144,9 +162,11 @@ class PublishedJobs:
             self._remote.push(mirror.git, (self._ref(job), commit), {built: alone}, before)
         except MirrorError:
             self._states.pop(job, None)  # no ref holds what was packed: it may be collected
+            owned.sent.add(commit)
             raise
         mirror.set_ref(_HERE, commit)
         mirror.set_ref(_HERE_BUILT, alone)
+        self._state(job).keep()
         owned.commit, owned.tree = commit, tree
         self._table.publish(job, commit)
 
@@ -187,12 +207,6 @@ class PublishedJobs:
             return True
         finally:
             os.close(lock)
-
-    def forget(self, job: str) -> None:
-        """Delete the job's state from the remote, for `parley gc`."""
-        mirror = self._mirror(job)
-        with mirror.used():
-            self._remote.delete(mirror.git, self._remote.listed(mirror.git, f"{self._job(job)}/*"))
 
     # ---- pieces --------------------------------------------------------------------------------
 
@@ -264,7 +278,7 @@ class PublishedJobs:
         return self._home / "jobs" / job
 
     def _job(self, job: str) -> str:
-        return f"refs/parley/{ref_name(self._key.id)}/{ref_name(job)}"
+        return refs_of(self._key.id, job)
 
     def _ref(self, job: str) -> str:
         return f"{self._job(job)}/{STATE}"

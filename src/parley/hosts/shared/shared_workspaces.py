@@ -9,7 +9,7 @@ from typing import Any
 
 from parley.hosts.shared.published_jobs import PublishedJobs
 from parley.ports.turns import Site
-from parley.ports.workspaces import SentFile
+from parley.ports.workspaces import SentFile, WorkspaceError
 from parley.settings.schema import WorkspaceSettings
 from parley.workspaces import JobWorkspaces
 from parley.workspaces.job_repository import FormerResult, JobRepository
@@ -73,10 +73,21 @@ class SharedWorkspaces(JobWorkspaces):
         return site
 
     def restore(self, job: str, name: str, tree: str, lost: str) -> None:
-        """As ever; it is noted where the folder had to be made."""
-        was_there = self.path(job, name).is_dir()
+        """As ever; it is noted where the folder had to be made.
+
+        What a turn had written that another coordinator put out may lie here alone, with nothing to compare it with.
+        """
+        here = self.tree(job, name)
+        if tree and not here.tip:  # it would begin anew, and what was done be lost
+            raise WorkspaceError(
+                f"the files of {job} are on the host that ran it; go on there, or have both hosts name the same git "
+                "remote in [hosts] remote"
+            )
+        was_here = here.folder.is_dir() and here.index.is_file()
+        if here.tip and here.folder.is_dir() and not was_here:
+            here.repository.git("read-tree", here.tip, index=here.index)
         super().restore(job, name, tree, lost)
-        if not was_there and self.path(job, name).is_dir():
+        if not was_here and here.folder.is_dir():
             self._bare.add((job, name))
 
     def _set_up_again(self, job: str, name: str, site: Site) -> None:
