@@ -153,6 +153,34 @@ def test_files_from_before_the_bus_was_on_the_server_are_handed_in(hosts: Hosts)
     assert found == {"state.json": b"{}", "records/x.json": b"{}", ".exec-stream.jsonl": b"1\n2\n"}
 
 
+def test_files_are_handed_in_all_at_once_or_not_at_all(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An owner that dies between two of them leaves none there: the next one would take the rest for deleted."""
+    folder = hosts.folder / "a/jobs/j1"
+    (folder / "records").mkdir(parents=True)
+    (folder / ".exec-stream.jsonl").write_text("1\n")
+    (folder / ".plan-stream.jsonl").write_text("2\n")
+    (folder / "records/x.json").write_text("{}")
+    before, keep = contents(folder), FileTable.keep
+
+    def dies(table: FileTable, job: str, write: FileWrite) -> None:
+        if write.number > 1:
+            raise KeyboardInterrupt
+        keep(table, job, write)
+
+    store = hosts.store()
+    store.create(rows.job("j1"))
+    store.own("j1")
+    with monkeypatch.context() as patched:
+        patched.setattr(FileTable, "keep", dies)
+        with pytest.raises(KeyboardInterrupt):
+            hosts.files("a", store).take("j1")
+    assert contents(hosts.files("b").home("j1")) == {}
+    here = hosts.files("a", store)
+    here.take("j1")
+    here.append("j1", ".plan-stream.jsonl", ["3"])
+    assert contents(hosts.files("c").home("j1")) == {**before, ".plan-stream.jsonl": b"2\n3\n"}
+
+
 def test_a_stream_has_the_same_limit_on_every_host(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_files, "STREAM_BYTES", 20)
     _, here = hosts.owner("a")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from hashlib import blake2b
 from hmac import compare_digest
@@ -54,10 +54,15 @@ class FileTable:
         values = (self._owner, job, *write, self._signed(job, write))
         self._server.call(lambda session: run(session, _SQL["keep"], values))
 
+    def keep_all(self, job: str, writes: Iterable[FileWrite]) -> None:
+        """Write several things for a job: all of them or none."""
+        with self._server.transaction(_SQL["together"], lambda session: _last(session, job) > 0):
+            for write in writes:
+                self.keep(job, write)
+
     def last(self, job: str) -> int:
         """The number of a job's last write; 0: there is none."""
-        found = self._server.call(lambda session: session.execute(_SQL["last"], (job,)).fetchone())
-        return int(found[0]) if found is not None else 0
+        return self._server.call(lambda session: _last(session, job))
 
     def after(self, job: str, number: int) -> Iterator[FileWrite]:
         """What was written after a number, in order. What another program has put there is passed over."""
@@ -96,3 +101,8 @@ class FileTable:
             digest.update(f"{len(part)}:{part}".encode("utf-8", "surrogatepass"))
         digest.update(write.body)
         return digest.hexdigest()
+
+
+def _last(session: Session, job: str) -> int:
+    found = session.execute(_SQL["last"], (job,)).fetchone()
+    return int(found[0]) if found is not None else 0

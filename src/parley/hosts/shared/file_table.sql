@@ -48,6 +48,9 @@ END $$;
 -- name: keep
 SELECT keep_write(%s, %s, %s, %s, %s, %s, %s)
 
+-- name: together
+SELECT 1
+
 -- name: last
 SELECT number FROM counters WHERE job = %s
 

@@ -105,17 +105,22 @@ class SharedFiles(JobFiles):
             self._owned[job] = self._applied(job, known, [write])
 
     def _hand_in(self, job: str) -> None:
-        """Put the files that are here on the server."""
-        folder = self._folder(job)
-        for path in sorted(path for path in folder.rglob("*.json*") if path.is_file() and not path.is_symlink()):
-            name = str(path.relative_to(folder))
-            if not is_file_name(name) or path.stat().st_size > STREAM_BYTES:
-                continue
-            known = self._owned[job]
-            write = FileWrite(known.number + 1, name, name.endswith(".jsonl"), path.read_bytes())
-            self._table.keep(job, write)
-            sizes = {**known.sizes, name: len(write.body)} if write.appended else known.sizes
-            self._owned[job] = _Brought(self._bus, write.number, sizes)
+        """Put the files that are here on the server: all or none, since the next owner goes by what is there."""
+        folder, sizes = self._folder(job), dict[str, int]()
+        paths = sorted(path for path in folder.rglob("*.json*") if path.is_file() and not path.is_symlink())
+        names = [str(path.relative_to(folder)) for path in paths if path.stat().st_size <= STREAM_BYTES]
+        names = [name for name in names if is_file_name(name)]
+
+        def writes() -> Iterator[FileWrite]:
+            for number, name in enumerate(names, 1):
+                write = FileWrite(number, name, name.endswith(".jsonl"), (folder / name).read_bytes())
+                if write.appended:
+                    sizes[name] = len(write.body)
+                yield write
+
+        if names:
+            self._table.keep_all(job, writes())
+        self._owned[job] = _Brought(self._bus, len(names), sizes)
         self._note(job, self._owned[job])
 
     # ---- everyone ------------------------------------------------------------------------------
