@@ -220,8 +220,11 @@ def _abandoned(present: Present, behind: JobHistory, files: JobFiles) -> list[di
 
 def lost_refs(home: Path, job: str) -> dict[str, list[str]]:
     """The refs that hold what lost and abandoned turns had written, by turn."""
-    repository = workspaces(home).repository(job)
     found: dict[str, list[str]] = {}
+    try:
+        repository = workspaces(home).repository(job)
+    except WorkspaceError:  # they are on a git remote that is out of reach
+        return found
     for ref in repository.refs(f"refs/parley/lost/{job}") if repository.exists else ():
         found.setdefault(ref.rpartition("/")[2].partition("-")[0], []).append(ref)
     return found
@@ -235,13 +238,13 @@ def deliver(store: Store, present: Present, files: JobFiles, root: Path) -> Deli
     redact = store.secrets.redact if isinstance(store, RedactedStore) else str
     trees = workspaces(home.parents[1], root)
     found = delivered(store, trees, present.job, home / "work", redact)
-    if not has_files(files, present.job):
-        return replace(found, commands=())
     try:
+        if not has_files(files, present.job):
+            return replace(found, commands=())
         if trees.is_merged(present.job):
             return replace(found, merged=True).without("merge", "pr")
         return found if trees.has_remote() else found.without("pr")
-    except WorkspaceError:  # the repository is gone, or can't be read
+    except WorkspaceError:  # the repository is gone, or can't be read or brought here
         return found.without("pr")
 
 

@@ -68,10 +68,12 @@ def _join(words: argparse.Namespace) -> int:
         raise CommandError(
             f"{place.home} has a bus of its own; name another home with PARLEY_HOME, or move its folder away", FAILED
         )
-    if key_files.read(key.id) not in (None, key):  # else it is joined already, but for the home's own word
+    known = key_files.read(key.id)
+    if known is not None and known != key:
         raise CommandError("a home of this host has this bus already; `parley ls` there shows its jobs", FAILED)
     home_bus.open_on_server(place.home, key).close()  # it is there, and this user may use it
-    key_files.keep(key)
+    if known is None:  # else a crash came before the next step
+        key_files.keep(key)
     safe_open.identify(place.home, key)
     hide_home_from_git(place.home)
     remember(place)

@@ -177,7 +177,10 @@ def carried_out(store: HomeStore, place: Workplace, job: str, key: str) -> Input
 def _carry_out(place: Workplace, job: str) -> None:
     """Own the job, carry out its inputs, and release it: it has no owner, or its owner died."""
     with engine_of(place, withdrawing_settings()) as engine:
-        engine.adopt(job, asleep=True, untouched=DiskReserve(place.home).is_needed())
+        try:
+            engine.adopt(job, asleep=True, untouched=DiskReserve(place.home).is_needed())
+        except WorkspaceError:  # its files can't be put back: to give it up they need not be
+            engine.adopt(job, asleep=True, untouched=True)
         engine.crank(0.0)
         if why := engine.put_aside().get(job):
             raise CommandError(why)
