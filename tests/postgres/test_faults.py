@@ -13,9 +13,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from parley.bus.postgres import server_connection
 from parley.bus.postgres.postgres_queries import QUERIES
+from parley.bus.postgres.postgres_schema import schema_of
 from parley.bus.postgres.postgres_store import PostgresStore
 from parley.bus.postgres.server_address import address_of
 from parley.bus.postgres.server_connection import Session
@@ -373,6 +375,25 @@ def test_a_server_that_an_administrator_has_made_read_only_is_read_and_not_writt
         finally:
             session.execute("SET default_transaction_read_only = off")
             session.execute("ALTER DATABASE postgres RESET default_transaction_read_only")
+
+
+@pytest.mark.parametrize(
+    "granted, said", [("", "may not use the schema parley_"), ("GRANT USAGE ON SCHEMA {} TO guest", "may not do that")]
+)
+def test_a_role_without_rights_is_told_so_in_one_line(frail: Server, bus: Bus, granted: str, said: str) -> None:
+    with closing(psycopg.connect(frail.url, autocommit=True)) as session:
+        session.execute("CREATE ROLE guest LOGIN")
+        try:
+            if granted:
+                session.execute(sql.SQL(granted).format(sql.Identifier(schema_of(bus.key.id))))  # type: ignore[arg-type]  # of this file
+            address = address_of("office", {"office": frail.url.replace("postgres@", "guest@")}, {})
+            with pytest.raises(BusError, match=said) as refused:
+                PostgresStore(bus.home, bus.key, address)
+            assert "let the database's owner grant it" in str(refused.value)
+            assert "\n" not in str(refused.value)
+        finally:
+            session.execute("DROP OWNED BY guest")
+            session.execute("DROP ROLE guest")
 
 
 def backend(store: PostgresStore) -> int:

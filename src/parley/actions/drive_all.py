@@ -170,9 +170,9 @@ class Attendant:
         if verdict.problem:
             self._put_off(job, verdict.problem)
             return
-        if self._store.owner_lives(job):
-            return
         try:
+            if self._store.owner_lives(job):
+                return
             self._engines.of(verdict.settings).adopt(job)
         except Owned:
             return  # another process was faster

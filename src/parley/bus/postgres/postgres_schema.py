@@ -55,6 +55,11 @@ def exists(session: Session, schema: str) -> bool:
     return session.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone() is not None
 
 
+def is_open_to(session: Session, schema: str) -> bool:
+    """Whether this user may look into the schema of a bus that is there. To any other it seems to be empty."""
+    return session.execute("SELECT has_schema_privilege(%s, 'USAGE')", (schema,)).fetchone() == (True,)
+
+
 def make_beside(session: Session, schema: str, script: str) -> None:
     """Make what is kept beside a bus, in a PostgreSQL schema of its own, unless it is there.
 

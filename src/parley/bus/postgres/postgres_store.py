@@ -146,6 +146,11 @@ class PostgresStore:
                 f"{self.where}: the server has no bus of this home ({self.schema}); name the database that has it in "
                 "your own settings, or restore it from a backup"
             )
+        if not postgres_schema.is_open_to(session, self.schema):
+            raise BusError(
+                f"{self.where}: this user may not use the schema {self.schema}; let the database's owner grant it (see "
+                "docs/postgres.md), or name the user who made it in your own settings"
+            )
         postgres_schema.prepare(session, self.where, self._key, protocol, migrations)
 
     def _fence(self, session: Session) -> None:
