@@ -385,7 +385,7 @@ def test_a_role_without_rights_is_told_so_in_one_line(frail: Server, bus: Bus, g
         session.execute("CREATE ROLE guest LOGIN")
         try:
             if granted:
-                session.execute(sql.SQL(granted).format(sql.Identifier(schema_of(bus.key.id))))  # type: ignore[arg-type]  # of this file
+                session.execute(sql.SQL(granted).format(sql.Identifier(schema_of(bus.key.id))))
             address = address_of("office", {"office": frail.url.replace("postgres@", "guest@")}, {})
             with pytest.raises(BusError, match=said) as refused:
                 PostgresStore(bus.home, bus.key, address)
