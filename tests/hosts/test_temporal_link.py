@@ -1,17 +1,28 @@
-"""How Temporal is reached, and what an exception that passes through it keeps."""
+"""How Temporal is reached, what an exception that passes through it keeps, and what it hears of machines."""
 
 import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
+from temporalio import activity
 from temporalio.api.failure.v1 import Failure
+from temporalio.api.workflowservice.v1 import ListWorkersRequest
+from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
+from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import TLSConfig
+from temporalio.worker import Worker
 
 from parley.hosts import temporal_link
-from parley.hosts.temporal_link import CONVERTER, NoTemporal, TemporalAddress
+from parley.hosts.temporal_link import CONVERTER, IDENTITY, NoTemporal, TemporalAddress
 from parley.hosts.turn_workflow import TurnIds
+from tests.hosts.many_hosts import TemporalServer
+
+EVERY_WORKER = ListWorkersRequest(namespace="default")
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:7233", "[::1]:7233", "localhost:7233"])
@@ -72,3 +83,36 @@ def test_only_ids_codes_and_numbers_pass_as_values() -> None:
     assert converter.to_payloads([*passes, *refused]) == [
         *DataConverter.default.payload_converter.to_payloads(passes), *converter.to_payloads([None] * len(refused))
     ]  # fmt: skip
+
+
+@activity.defn
+async def nothing() -> None:
+    """It is never run."""
+
+
+async def workers_known(address: str, chatty: Callable[..., Runtime]) -> str:
+    """What Temporal knows of a worker of ours, once it has heard of one that came later and describes its machine."""
+    ours = await temporal_link.connect(TemporalAddress(address))
+    theirs = await Client.connect(address, runtime=chatty(telemetry=TelemetryConfig(logging=None)), identity="theirs")
+    async with (
+        Worker(ours, task_queue="ours", activities=[nothing], identity=IDENTITY),
+        Worker(theirs, task_queue="theirs", activities=[nothing], identity="theirs"),
+    ):
+        while "theirs" not in (known := str(await ours.workflow_service.list_workers(EVERY_WORKER))):  # noqa: ASYNC110 - it is another process
+            await asyncio.sleep(0.05)
+    assert "host_name" in known
+    return known
+
+
+def test_temporal_hears_nothing_of_the_machines_that_workers_are_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chatty = partial(Runtime, worker_heartbeat_interval=timedelta(seconds=1))  # every minute, where nothing is said
+    monkeypatch.setattr(temporal_link, "Runtime", chatty)
+    monkeypatch.setattr(temporal_link, "_quiet", temporal_link._quiet.__wrapped__)
+    temporal = TemporalServer(tmp_path)
+    temporal.start()
+    try:
+        assert IDENTITY not in asyncio.run(workers_known(temporal.address, chatty))
+    finally:
+        temporal.kill()

@@ -137,9 +137,12 @@ def _unreachable(at: TemporalAddress, said: str) -> NoTemporal:
 
 @cache
 def _quiet() -> Runtime:
-    """Temporal's own threads, which write no log: what concerns the user is told by Parley."""
+    """Temporal's own threads, which write no log: what concerns the user is told by Parley.
+
+    They do not describe this machine to Temporal either, as they would every minute: its name, processes and load.
+    """
     logging.getLogger("temporalio").setLevel(logging.CRITICAL)
-    return Runtime(telemetry=TelemetryConfig(logging=None))
+    return Runtime(telemetry=TelemetryConfig(logging=None), worker_heartbeat_interval=None)
 
 
 def _tls(at: TemporalAddress) -> TLSConfig | bool:
