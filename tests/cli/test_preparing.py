@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from parley.cli.running.setup_command import KEPT, SetUpCommand, Tail
+from parley.machine.process_tags import any_marked
 from parley.ports.turns import Site
-from parley.ports.workspaces import SetUpFailed
+from parley.ports.workspaces import SetUpFailed, WorkspaceError
 from parley.sandbox import Boundary
 from parley.settings.schema import BoundarySettings, Settings
 
@@ -51,6 +52,18 @@ def test_what_a_set_up_leaves_running_is_not_waited_for(boundary: Boundary, work
 
     assert (workspace / "here").exists()
     assert time.monotonic() - begun < 600
+
+
+def test_a_set_up_that_is_not_wanted_any_more_ends_with_all_that_it_started(
+    boundary: Boundary, workspace: Path, tmp_path: Path
+) -> None:
+    def stop() -> bool:
+        return (workspace / "started").exists()
+
+    with pytest.raises(WorkspaceError, match="was ended: its turn is over"):
+        SetUpCommand(boundary, Settings(), tmp_path)(Site(str(workspace)), "sleep 600 & touch started; wait", stop)
+
+    assert not any_marked(f"{workspace.name}/set-up")
 
 
 def test_only_the_end_is_kept(tmp_path: Path) -> None:

@@ -268,7 +268,7 @@ def test_what_set_up_and_copies_bring_is_each_hosts_own(tmp_path: Path) -> None:
     fill(tmp_path / "copies", {".env": "SECRET=host"})
     runs: list[str] = []
 
-    def set_up_there(site: Any, command: str) -> None:
+    def set_up_there(site: Any, command: str, stop: Any) -> None:
         runs.append(command)
         write(Path(site.workspace), {"deps/x": "host", "cache/y": "host"})
 

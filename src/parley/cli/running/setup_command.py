@@ -6,12 +6,14 @@ import os
 import subprocess
 import tempfile
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 from parley.base.text import cut, last_bytes
 from parley.ports.turns import BoundaryError, Site
-from parley.ports.workspaces import SetUpFailed, SetUpUnconfined
+from parley.ports.workspaces import SetUpFailed, SetUpUnconfined, WorkspaceError
 from parley.sandbox import UNCACHED, Boundary, Cage, Route
 from parley.sandbox.cage import GATEWAY, HOME
 from parley.settings.schema import Settings
@@ -20,6 +22,7 @@ from parley.workspaces.files.safe_delete import discard
 PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 KEPT = 64 << 10  # bytes of a set-up command's output
 END_SECONDS = 10.0
+LOOK_SECONDS = 0.2  # between two looks whether it is still wanted
 
 
 class Tail:
@@ -50,11 +53,11 @@ class SetUpCommand:
         self._settings = settings
         self._home = home
 
-    def __call__(self, site: Site, command: str) -> None:
-        """Run it; a SetUpFailed with its last words if it fails."""
+    def __call__(self, site: Site, command: str, stop: Callable[[], bool] = lambda: False) -> None:
+        """Run it; a SetUpFailed with its last words if it fails. `stop`: whether it is not wanted any more."""
         folder = Path(tempfile.mkdtemp(prefix="set-up-", dir=self._home))
         try:
-            self._run(site, command, folder)
+            self._run(site, command, folder, stop)
         finally:
             discard(folder)
 
@@ -63,7 +66,7 @@ class SetUpCommand:
         place, jobs = Path(site.workspace), self._home.resolve() / "jobs"
         return place.relative_to(jobs).parts[0] if place.is_relative_to(jobs) else place.name
 
-    def _run(self, site: Site, command: str, folder: Path) -> None:
+    def _run(self, site: Site, command: str, folder: Path, stop: Callable[[], bool]) -> None:
         hosts = self._settings.boundary.hosts
         proxy = dict.fromkeys(PROXIES, f"http://{GATEWAY}") if hosts else {}
         for path in (folder, Path(site.workspace)):
@@ -85,9 +88,7 @@ class SetUpCommand:
             process.stdin.close()
         tails = [Tail(stream) for stream in (process.stdout, process.stderr) if stream is not None]
         try:
-            process.wait(self._settings.time_limit_seconds)
-        except subprocess.TimeoutExpired as error:
-            raise SetUpFailed(f"the set-up command `{command}` took too long; see [limits] in parley.toml") from error
+            self._wait(process, command, stop)
         finally:
             code = caged.kill()
             said = b"".join(tail.end() for tail in tails)
@@ -97,3 +98,17 @@ class SetUpCommand:
             lines = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
             last = cut(lines[-1].strip(), 300) if lines else f"it ended with {code}"
             raise SetUpFailed(f"the set-up command `{command}` failed: {last}; see [workspace] in parley.toml")
+
+    def _wait(self, process: subprocess.Popen[bytes], command: str, stop: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + self._settings.time_limit_seconds
+        while True:
+            try:
+                process.wait(LOOK_SECONDS)
+            except subprocess.TimeoutExpired as error:
+                if stop():
+                    raise WorkspaceError(f"the set-up command `{command}` was ended: its turn is over") from error
+                if time.monotonic() > deadline:
+                    said = f"the set-up command `{command}` took too long; see [limits] in parley.toml"
+                    raise SetUpFailed(said) from error
+            else:
+                return

@@ -108,7 +108,7 @@ class PlaceMirror:
         limit: int = 0,
         files: int = 0,
         setup: str = "",
-        set_up: Callable[[Site, str], None] | None = None,
+        set_up: Callable[[Site, str, Stop], None] | None = None,
         copies: Path | None = None,
         hand_over: Callable[[Path], None] | None = None,
         mark: Callable[[str], Mapping[str, str]] = lambda job: {},
@@ -131,7 +131,7 @@ class PlaceMirror:
     # ---- the coordinator -----------------------------------------------------------------------
 
     def send(self, order: Order, stop: Stop = _goes_on) -> Shipped:
-        """Pack what a turn begins with, and push it. Again, it is the same. `stop`, here and below, ends git's work."""
+        """Pack what a turn begins with, and push it. Again, it is the same. `stop`, here and below: to end."""
         place = self._own(order)
         repository = JobRepository(place.folder, self._mark(order.job))
         if not repository.exists:
@@ -226,7 +226,7 @@ class PlaceMirror:
                     lay_turns(mirror, entries[TURNS].name, turns, manifest.tips, bases, place.base)
             self._shut(place)
             if not brought.ready and place.order.site.writable:
-                self._bring(mirror, place, manifest)
+                self._bring(mirror, place, manifest, stop)
             mirror.set_ref(_own_ref(_LAST_SENT, place), mirror.commit(tree))
         return place.order
 
@@ -424,7 +424,7 @@ class PlaceMirror:
             found = _Brought()  # the workspace is gone, and what was brought with it
         return _Brought(found.paths | {as_path(path) for path in manifest.hidden}, found.ready)
 
-    def _bring(self, mirror: MirrorRepository, place: OrderPlace, manifest: Manifest) -> None:
+    def _bring(self, mirror: MirrorRepository, place: OrderPlace, manifest: Manifest, stop: Stop) -> None:
         """A workspace is new on this host: copy the host's own files of the copy list, and run the set-up command."""
         folder = Path(place.order.site.workspace)
         hidden = {as_path(path) for path in manifest.hidden}
@@ -432,7 +432,7 @@ class PlaceMirror:
             bring(self._copies, sorted(hidden), folder, PrivateFolders((self.home,), self._copies))
         if manifest.setup and self._set_up is not None:
             before = _paths(folder)
-            self._set_up(place.order.site, manifest.setup)
+            self._set_up(place.order.site, manifest.setup, stop)
             hidden |= _topmost(_paths(folder) - before)
         if self._hand_over is not None:
             self._hand_over(folder)
