@@ -198,7 +198,7 @@ class BoardModel:
     def claim(self, key: TurnKey, name: str, worker: str) -> tuple[str, int | None, str | None, str | None]:
         """Claim a turn."""
         put = self.orders.get(key)
-        if put is not None and (put.host, put.worker) != (name, worker):
+        if put is not None and put.state == "claimed" and (put.host, put.worker) != (name, worker):
             self.let_go(key)
         if put is None or (put.state == "over" and put.how != "lost"):
             return "over", None, None, None
@@ -319,6 +319,10 @@ class BoardModel:
     def unfinished(self, job: str) -> list[TurnKey]:
         """The turns of a job that are not over."""
         return [key for key, put in self.orders.items() if key.job == job and put.state != "over"]
+
+    def left_out(self, job: str) -> list[TurnKey]:
+        """Those that former owners have put out."""
+        return [key for key in self.unfinished(job) if not self.owns(job, key.epoch)]
 
     def document(self, key: TurnKey) -> str:
         """A turn's order."""

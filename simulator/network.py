@@ -205,9 +205,9 @@ class CoordinatorBoard:
     def end_sessions(self, seconds: float) -> None:
         """No session keeps anything locked in this world."""
 
-    def unfinished(self, job: str) -> list[TurnKey]:
-        """What is not over."""
-        return self._link.ask(lambda: self._model.unfinished(job), "unfinished")
+    def left_out(self, job: str) -> list[TurnKey]:
+        """What former owners have left out."""
+        return self._link.ask(lambda: self._model.left_out(job), "left out")
 
     def document(self, key: TurnKey) -> str:
         """A turn's order."""

@@ -115,7 +115,8 @@ def test_a_coordinator_puts_no_turn_out_of_a_job_that_another_has_taken_or_whose
             session.execute("UPDATE leases SET expires = clock_timestamp()")
         assert not board.put(taken._replace(turn="t3"), "coder", "dispatch:1", "the order", "the files")
 
-    assert set(board.unfinished("job")) == {former, taken}
+        assert set(board.standings([former, taken])) == {former, taken}
+        assert board.left_out("job") == [former], "a former owner that wakes would end the turns of the one after it"
 
 
 def test_an_order_waits_for_an_owner_that_is_just_taking_the_job(server: Server, tmp_path: Path) -> None:
@@ -138,7 +139,7 @@ def test_an_order_waits_for_an_owner_that_is_just_taking_the_job(server: Server,
             assert putting.is_alive(), "it can't be known yet whose the job is"
         putting.join()
         assert answers == [False]
-        assert board.unfinished("job") == []
+        assert board.left_out("job") == []
         link.close()
 
 
@@ -304,6 +305,9 @@ def test_a_turn_that_had_begun_is_lost_with_its_host_and_what_comes_late_matches
     silence()
 
     other = scene.host("b", "w2", 1)
+    assert other.claim(KEY)[0] == "held", "the server may just have come back: then no host could show itself"
+    assert state(scene) == ("begun", "", "a")
+    scene.board.let_go([KEY])
     assert other.claim(KEY)[0] == "lost"
     assert state(scene) == ("over", "lost", "a")
     assert frozen.alive(1, draining=False), "it is back"

@@ -111,7 +111,7 @@ class Board:
     def __init__(self, link: BoardLink, schema: str, bus: str = "") -> None:
         self._link = link
         self.schema = schema
-        self._owned = _owned(bus)
+        self._owned, self._present = _owned(bus), _present(bus)
 
     def install(self, lost_seconds: float, roles: Iterable[str] = ()) -> None:
         """Make the tables and functions, and let hosts come with these database roles."""
@@ -206,9 +206,16 @@ class Board:
                 (seconds,),
             )
 
-    def unfinished(self, job: str) -> list[TurnKey]:
-        """The turns of a job that some owner has put out and that are not over."""
-        found = self._link.rows("SELECT job, turn, epoch FROM board_orders WHERE job = %s AND state <> 'over'", (job,))
+    def left_out(self, job: str) -> list[TurnKey]:
+        """The turns of a job that former owners have put out and that are not over.
+
+        Never those of the present one: who asks may have been suspended, and another may have taken the job over.
+        """
+        found = self._link.rows(
+            "SELECT job, turn, epoch FROM board_orders o WHERE job = %s AND state <> 'over' "  # noqa: S608 - a name of our own, quoted
+            f"AND NOT EXISTS ({self._present})",
+            (job,),
+        )
         return [TurnKey._make(row) for row in found]
 
     def document(self, key: TurnKey) -> str:
@@ -325,6 +332,16 @@ def _owned(bus: str) -> str:
         "SELECT 1 FROM given JOIN {0}.jobs j ON j.job = given.job "
         "JOIN {0}.owners o ON o.job = j.serial AND o.epoch = given.epoch "
         "JOIN {0}.leases l ON l.owner = o.owner AND l.expires > clock_timestamp() FOR SHARE OF o"
+    )
+    return query.format(sql.Identifier(bus)).as_string()
+
+
+def _present(bus: str) -> str:
+    """A row where the epoch of `o`, an order, is that of its job's present owner."""
+    if not bus:
+        return "SELECT WHERE false"
+    query = sql.SQL(
+        "SELECT FROM {0}.jobs j JOIN {0}.owners w ON w.job = j.serial WHERE j.job = o.job AND w.epoch = o.epoch"
     )
     return query.format(sql.Identifier(bus)).as_string()
 

@@ -240,8 +240,9 @@ BEGIN
 END
 $$;
 
--- Claim a turn, and get its order. Codes: yours, over, held (a living host has it), lost (the host that had it is), busy
--- (it is for hosts with a label, or the caller has as many as it has slots).
+-- Claim a turn, and get its order. Codes: yours, over, held (another host has it), lost (the host that had it is), busy
+-- (it is for hosts with a label, or the caller has as many as it has slots). Of a turn that has begun only the coordinator
+-- says that its host is lost: it knows whether hosts could show themselves.
 CREATE OR REPLACE FUNCTION board_claim(
     a_job text, a_turn text, an_epoch bigint, a_name text, a_worker text,
     OUT code text, OUT its_attempt integer, OUT its_document text, OUT its_shipped text
@@ -253,7 +254,7 @@ BEGIN
     PERFORM board_caller(a_name, a_worker);
     SELECT * INTO o FROM board_orders WHERE job = a_job AND turn = a_turn AND epoch = an_epoch;
     IF o.state IN ('claimed', 'begun') AND NOT (o.host = a_name AND o.worker = a_worker) THEN
-        IF board_lives(o.host, o.worker) THEN
+        IF o.state = 'begun' OR board_lives(o.host, o.worker) THEN
             code := 'held';  -- before it is locked: it is another's
             RETURN;
         END IF;

@@ -134,7 +134,7 @@ class Bell:
 
     def _listen(self) -> None:
         while not self._stopped.is_set():
-            with contextlib.suppress(psycopg.Error), contextlib.closing(self._connect()) as connection:
+            with contextlib.suppress(psycopg.Error, OSError), contextlib.closing(self._connect()) as connection:
                 connection.execute(psycopg.sql.SQL("LISTEN {}").format(psycopg.sql.Identifier(self._channel)))
                 looked = 0.0  # what was notified before this connection listened may be lost
                 while not self._stopped.is_set():

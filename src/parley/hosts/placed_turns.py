@@ -193,7 +193,7 @@ class PlacedTurns:
     def reclaim(self, job: str) -> None:
         """End the turns of a job that an owner which died has put out."""
         orders: dict[TurnKey, Order | None] = {}
-        for key in self._board.unfinished(job):
+        for key in self._board.left_out(job):
             if not self._cancel(key):
                 continue
             with contextlib.suppress(NotReadable):
@@ -293,6 +293,9 @@ class PlacedTurns:
             self._told.put((None, error))  # the engine's to raise: without its database it can do nothing either
         except Stopping:
             return
+        except Exception as error:  # noqa: BLE001 - without the bell no turn would ever end, and the lease goes on
+            fault = f"a fault of Parley's: {type(error).__name__}: {error}; go on with the job"
+            self._told.put((None, BusError(fault)))
 
     def _read(self, out: Mapping[TurnKey, _Out]) -> None:
         """Hand on all that was told of turns, to their threads."""
