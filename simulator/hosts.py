@@ -17,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 from parley.bus.memory_store import MemoryBus, MemoryStore
+from parley.bus.rows import BusError
 from parley.hosts import placed_turns, turn_host, turn_workflow, worker
 from parley.hosts.board import TurnKey
 from parley.hosts.host_board import HostRefused
@@ -199,7 +200,7 @@ class Cluster:
                 alone_seconds=ALONE_SECONDS,
             ),
             turns=host.turns,
-            mirror=SimMirror(self.remote, process, host.disk),
+            mirror=SimMirror(self.remote, process, host.disk, host.turns.laid_out),
             tell=lambda line: self.trace(f"{self.fibers.clock.time:9.2f} {process.name}: {line}"),
         )
         self.fibers.spawn(process, partial(self._work, host.worker, process), "worker")
@@ -207,7 +208,7 @@ class Cluster:
     def _work(self, one: HostWorker, process: Process) -> None:
         try:
             one.run()
-        except HostRefused as refused:
+        except (HostRefused, BusError) as refused:  # the command says so in one line, and is started again
             self.trace(f"{self.fibers.clock.time:9.2f} {process.name}: {refused}")
         process.kill("ended")
 
