@@ -16,6 +16,8 @@ from simulator.disk import SimDisk
 from simulator.fibers import Fibers, Process
 from simulator.world import Fuse, Schedule
 
+SLOW, SLOWEST_SECONDS = 0.3, 3.0  # how often processes take a while to end, and how long at most
+
 
 class ProcessSchedule:
     """What a process plans: it happens while the process lives, and after it is thawed."""
@@ -67,6 +69,12 @@ class HostTurns(SimTurns):
         """Let `events` return."""
         self._woken = True
 
+    def laid_out(self, order: Order) -> None:
+        """A turn's place is laid out: no agent may be at work in it."""
+        for other in self.running.values():
+            if order.site.writable and other.order.site.workspace == order.site.workspace:
+                self._deeds.broken.append(f"turn {order.turn} was laid out where {other.order.turn} still runs")
+
     def _start(self, order: Order) -> None:
         if (order.job, order.turn) not in self.running:
             self._deeds.began(order, self._host, self._process, self.schedule.clock.time)
@@ -106,7 +114,9 @@ class HostTurns(SimTurns):
         super()._end(actor, ending, *given, **named)
 
     def cancel(self, job: str, turn: str) -> None:
-        """End a turn."""
+        """End a turn. Its processes may take a while."""
+        if self.rng.random() < SLOW:
+            self._fibers.sleep(self.rng.random() * SLOWEST_SECONDS)
         if (actor := self.running.get((job, turn))) is not None:
             self._deeds.turns[_key(actor.order)].over = True
         super().cancel(job, turn)

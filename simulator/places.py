@@ -73,9 +73,11 @@ class SimRemote:
 class SimMirror:
     """What PlaceMirror is, on one machine."""
 
-    def __init__(self, remote: SimRemote, process: Process, disk: SimDisk) -> None:
+    def __init__(
+        self, remote: SimRemote, process: Process, disk: SimDisk, laid_out: Callable[[Order], None] = lambda order: None
+    ) -> None:
         self.home = Path("/nowhere")
-        self._remote, self._process, self._disk = remote, process, disk
+        self._remote, self._process, self._disk, self._laid_out = remote, process, disk, laid_out
 
     # ---- the coordinator ---------------------------------------------------------------------------
 
@@ -108,6 +110,7 @@ class SimMirror:
         """Fetch what a turn begins with."""
         files = self._fetch(order, shipped, "sent", stop)
         self._on_disk()
+        self._laid_out(order)
         self._disk.work[_workspace(order)] = dict(files)
         return order
 

@@ -1,21 +1,27 @@
-"""The turns of one worker, on the real board: what it does while another of its threads asks the board."""
+"""The turns of one worker, on the real board: what it does while another of its threads asks it, or hangs."""
 
+import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
+from parley.hosts import host_disk, turn_host, worker
 from parley.hosts import turn_documents as documents
 from parley.hosts.board import TurnKey
-from parley.hosts.host_board import Claimed, HostBoard
+from parley.hosts.host_board import Claimed, HostBoard, HostRefused
 from parley.hosts.mirror.mirror_errors import MirrorError
 from parley.hosts.mirror.place_mirror import PlaceMirror, Shipped
-from parley.hosts.turn_host import TurnHost, WakingTurns
+from parley.hosts.temporal_link import TemporalAddress
+from parley.hosts.turn_host import ENDED, TurnHost, WakingTurns
 from parley.hosts.turn_workflow import HANDED_BACK
-from parley.ports.turns import Order, Site, TurnEvent
+from parley.hosts.worker import HostWorker, WorkerOptions, WorkerPlace
+from parley.ports.turns import Ended, Order, Site, TurnEvent
 from tests.hosts.test_board import BoardScene
 from tests.postgres_server import Server
 
@@ -71,6 +77,57 @@ class LateAnswer(HostBoard):
         return found
 
 
+class SlowTurns(NoTurns):
+    """A turn begins at once, and takes its time to end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.did: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.may_end = threading.Event()
+
+    def submit(self, order: Order) -> None:
+        self.did.put(f"begin {order.turn}")
+
+    def cancel(self, job: str, turn: str) -> None:
+        self.did.put(f"end {turn}")
+        assert self.may_end.wait(60)
+        self.did.put(f"ended {turn}")
+
+
+class FailingTurns(NoTurns):
+    """What begins is lost at once; `before`: what happens first."""
+
+    def __init__(self, before: Callable[[], None]) -> None:
+        super().__init__()
+        self._before = before
+        self._ended: list[TurnEvent] = []
+
+    def submit(self, order: Order) -> None:
+        self._before()
+        self._ended.append(Ended(order.job, order.turn, order.epoch, fault="it could not be run", hard=True))
+
+    def events(self, timeout_seconds: float) -> list[TurnEvent]:
+        if not self._ended:
+            super().events(timeout_seconds)
+        ended, self._ended = self._ended, []
+        return ended
+
+
+class QuickMirror:
+    """A turn's place is laid out at once, and what it leaves is carried."""
+
+    def __init__(self, home: Path, did: "queue.SimpleQueue[str]") -> None:
+        self.home, self._did = home, did
+        (home / "jobs" / KEY.job).mkdir(parents=True)
+
+    def lay_out(self, order: Order, shipped: Shipped, stop: Callable[[], bool]) -> Order:
+        self._did.put(f"lay out {order.turn}")
+        return order
+
+    def give_back(self, *given: object) -> Shipped:
+        return Shipped("0" * 40, "refs/parley/back")
+
+
 @pytest.fixture
 def scene(server: Server) -> Iterator[BoardScene]:
     with closing(BoardScene(server)) as found:
@@ -98,3 +155,107 @@ def test_a_turn_that_is_claimed_while_its_host_looks_which_are_its_own_goes_on(
         mirror.may_fail.set()
         assert taken.result(60) == HANDED_BACK  # and it was not ended as one that is another's
     assert scene.board.standings([KEY])[KEY].state == "open"
+
+
+def test_a_turn_is_laid_out_once_a_lost_one_has_left_its_place(scene: BoardScene, tmp_path: Path) -> None:
+    slow = SlowTurns()
+    board = scene.host("one", "w1")
+    mirror = QuickMirror(tmp_path, slow.did)
+    first, second = order(tmp_path), replace(order(tmp_path), turn="t2")
+    shipped = documents.shipped_text(Shipped("0" * 40, "refs/parley/sent"))
+    with closing(TurnHost(board, cast("WakingTurns", slow), cast("PlaceMirror", mirror), 2)) as turns:
+        scene.board.put(KEY, "coder", "dispatch:1", documents.order_text(first), shipped)
+        turns.take(KEY)
+        assert [slow.did.get(timeout=60) for _ in range(2)] == ["lay out t1", "begin t1"]
+        scene.link.rows("UPDATE board_hosts SET seen = seen - interval '1 hour'")  # it was suspended
+        scene.board.let_go([KEY])
+        assert scene.board.standings([KEY])[KEY].how == "lost"
+        board.alive(1, draining=False)
+        again = KEY._replace(turn="t2")
+        scene.board.put(again, "coder", "dispatch:1", documents.order_text(second), shipped)
+
+        taken = turns.take(again)
+
+        assert slow.did.get(timeout=60) == "end t1"
+        slow.may_end.set()
+        assert [slow.did.get(timeout=60) for _ in range(3)] == ["ended t1", "lay out t2", "begin t2"]
+        turns.hand_back()
+        assert taken.result(60) == HANDED_BACK
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_an_agent_that_fails_on_a_full_disk_is_not_to_blame(
+    scene: BoardScene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool
+) -> None:
+    def fill() -> None:
+        if full:
+            monkeypatch.setattr(host_disk, "LEAST_BYTES", 1 << 62)
+            monkeypatch.setattr(host_disk, "SHARE", 1)
+
+    board = scene.host("one", "w1")
+    mirror = QuickMirror(tmp_path, queue.SimpleQueue())
+    shipped = documents.shipped_text(Shipped("0" * 40, "refs/parley/sent"))
+    scene.board.put(KEY, "coder", "dispatch:1", documents.order_text(order(tmp_path)), shipped)
+    with closing(TurnHost(board, cast("WakingTurns", FailingTurns(fill)), cast("PlaceMirror", mirror), 2)) as turns:
+        assert turns.take(KEY).result(60) == (HANDED_BACK if full else ENDED)
+
+    (event,) = scene.board.events([(KEY, 0)])
+    ended, _ = documents.read_event(event.body, KEY.job, KEY.turn)
+    assert isinstance(ended, Ended)
+    assert (event.how, ended.hard) == (("handed back", False) if full else ("ended", True))
+    assert ("is full" in ended.fault) is full
+
+
+# ---- a worker whose pump is gone ---------------------------------------------------------------------
+
+
+class BrokenTurns(NoTurns):
+    """They can't be ended any more."""
+
+    def events(self, timeout_seconds: float) -> list[TurnEvent]:
+        raise OSError("no more processes")
+
+
+class HungTurns(NoTurns):
+    """They hang."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.over = threading.Event()
+
+    def events(self, timeout_seconds: float) -> list[TurnEvent]:
+        self.over.wait()
+        return []
+
+
+@pytest.mark.parametrize(
+    "turns, why", [(BrokenTurns(), "no more processes"), (HungTurns(), "could not be begun or ended")]
+)
+def test_a_worker_that_can_begin_and_end_no_turn_any_more_ends(
+    scene: BoardScene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: NoTurns, why: str
+) -> None:
+    monkeypatch.setattr(worker, "HUNG_SECONDS", 1.0)
+    monkeypatch.setattr(turn_host, "CLOSE_SECONDS", 0.1)
+    place = WorkerPlace(
+        scene.schema, lambda *given: partial(scene.connect, scene.roles[0]), TemporalAddress("127.0.0.1:1")
+    )
+    options = WorkerOptions("one", 2, (), "49 of 49 escapes held", 3600.0, 3600.0)
+    said: list[str] = []
+    mirror = QuickMirror(tmp_path, queue.SimpleQueue())
+    one = HostWorker(place, options, cast("WakingTurns", turns), cast("PlaceMirror", mirror), said.append)
+    refused: list[str] = []
+
+    def run() -> None:
+        try:
+            one.run()
+        except HostRefused as problem:
+            refused.append(str(problem))
+
+    running = threading.Thread(target=run, daemon=True)
+    running.start()
+    running.join(60)
+
+    assert [why in words for words in refused] == [True], (refused, said)
+    assert scene.board.hosts()[0].gone
+    if isinstance(turns, HungTurns):
+        turns.over.set()

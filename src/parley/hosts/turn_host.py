@@ -17,6 +17,7 @@ from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -28,7 +29,7 @@ from parley.hosts.board import TurnKey
 from parley.hosts.board_link import BoardRefuses, Stopping
 from parley.hosts.host_board import HostBoard
 from parley.hosts.host_disk import HostDisk, is_full
-from parley.hosts.mirror.mirror_errors import PlaceRefused, RemoteTrouble
+from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused, RemoteTrouble
 from parley.hosts.mirror.place_mirror import PlaceMirror, Shipped
 from parley.hosts.turn_documents import NotReadable
 from parley.hosts.turn_workflow import BUSY, FAILED, HANDED_BACK
@@ -36,6 +37,8 @@ from parley.ports.turns import Called, Ended, Order, Progress, TurnEvent, Turns
 from parley.ports.workspaces import SetUpFailed, WorkspaceError
 
 PUMP_SECONDS = 1.0  # that the pump waits for an event, where nothing wakes it
+PLACE_SECONDS = 0.05  # between two looks whether another turn has left a place
+CLOSE_SECONDS = 60.0  # that the pump gets to end every process
 TRIES = 3  # of laying a turn's place out, on whichever hosts
 PARKED_SECONDS = 30.0  # after which a turn is tried again that no host could begin
 FAULT_LENGTH = 2000
@@ -71,6 +74,7 @@ class _Running:
     stop: _Stop | None = None
     begun: bool = False
     attempt: int = 0
+    places: frozenset[str] = frozenset()  # where it writes
     calls: set[int] = field(default_factory=set)  # that wait for a reply
     number: int = 0  # of the last event that was told
     weight: int = 0  # of all that was told, in characters
@@ -89,6 +93,7 @@ class TurnHost:
         self._draining = self._alone = False
         self._outcomes: Counter[str] = Counter()
         self.unconfined = False  # whether the boundary did not hold for the last turn
+        self.broken = ""  # why the pump has ended: no turn can be begun or ended here any more
         self._sessions: dict[
             tuple[str, str, str], str
         ] = {}  # by instance, the handle that its last turn here ended with
@@ -113,7 +118,7 @@ class TurnHost:
     @property
     def has_room(self) -> bool:
         """Whether one more turn can be taken."""
-        free = not self._draining and not self._alone and self.disk.has_room
+        free = not self._draining and not self._alone and not self.broken and self.disk.has_room
         return free and len(self._running) < self._slots
 
     def uses(self, job: str) -> bool:
@@ -215,7 +220,10 @@ class TurnHost:
         """End every process."""
         self._closed = True
         self._do(self._turns.close)
-        self._pump.join()
+        self._pump.join(CLOSE_SECONDS)
+        if self.broken:
+            with contextlib.suppress(Exception):
+                self._turns.close()
 
     @staticmethod
     def _end_one(one: _Running, why: _Stop) -> None:
@@ -229,21 +237,27 @@ class TurnHost:
         try:
             self._turns.submit(laid)
         except Exception as error:  # noqa: BLE001 - the pump goes on for all other turns
+            self._turns.cancel(one.key.job, one.key.turn)  # it keeps no slot
             one.told.put(one.key.ended(f"{self._board.name} could not begin it: {self.disk.explain(error)}"))
 
     def _run_turns(self) -> None:
-        while not self._closed or not self._commands.empty():
-            self.turned = time.monotonic()
-            with contextlib.suppress(queue.Empty):
-                while True:
-                    self._commands.get_nowait()()
-            for event in self._turns.events(0.0 if self._closed else PUMP_SECONDS):
-                with self._lock:
-                    found = [
-                        one for key, one in self._running.items() if (key.job, key.turn) == (event.job, event.turn)
-                    ]
-                for one in found:
-                    one.told.put(event)
+        """The pump. Where a command fails, it is not known which processes go on: the worker ends, and all with it."""
+        try:
+            while not self._closed or not self._commands.empty():
+                self._go_round()
+        except Exception as error:  # noqa: BLE001 - without the pump no turn here would ever end
+            self.broken = f"{type(error).__name__}: {cut(str(error), FAULT_LENGTH)}"
+
+    def _go_round(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self.turned = time.monotonic()
+                self._commands.get_nowait()()
+        for event in self._turns.events(0.0 if self._closed else PUMP_SECONDS):
+            with self._lock:
+                found = [one for key, one in self._running.items() if (key.job, key.turn) == (event.job, event.turn)]
+            for one in found:
+                one.told.put(event)
 
     def _do(self, command: Callable[[], None]) -> None:
         self._commands.put(command)
@@ -306,8 +320,9 @@ class TurnHost:
             return code
         one.attempt = claimed.attempt
         try:
-            order = documents.read_order(claimed.document)
-            laid = self._mirror.lay_out(order, documents.read_shipped(claimed.shipped), lambda: one.stop is not None)
+            order, shipped = documents.read_order(claimed.document), documents.read_shipped(claimed.shipped)
+            self._enter(one, order)
+            laid = self._mirror.lay_out(order, shipped, lambda: one.stop is not None)
             os.utime(self._mirror.home / "jobs" / order.job)  # when it was last used: the worker tidies by that
         except (WorkspaceError, NotReadable, OSError) as error:
             return self._not_begun(one, error)
@@ -317,6 +332,20 @@ class TurnHost:
         self._rest_if_stale(laid)
         self._do(partial(self._submit, one, laid))
         return self._forward(one, order, laid)
+
+    def _enter(self, one: _Running, order: Order) -> None:
+        """Wait until no other turn is where this one writes: one that is lost goes on until this host hears of it."""
+        places = _written_by(order)
+        while one.stop is None:
+            with self._lock:
+                others = [other for other in self._running.values() if other is not one and other.places & places]
+                if not others:
+                    one.places = places
+                    return
+            if any(other.stop is None for other in others):
+                self.look()
+            time.sleep(PLACE_SECONDS)
+        raise MirrorError("it was ended before its place was laid out")
 
     def _not_begun(self, one: _Running, error: Exception) -> str:
         """The turn's place could not be laid out: another host may fare better; after some tries the engine is told."""
@@ -392,6 +421,9 @@ class TurnHost:
             event = replace(event, fault=str(error))
         except (WorkspaceError, OSError) as error:
             event = self._given_back(one, error)
+        if event.fault and not event.given_back and not self.disk.has_room:  # then anything may fail, on any agent
+            said = cut(f"{self._board.name}: {self.disk.full}: {event.fault}", FAULT_LENGTH)
+            event = replace(event, fault=said, given_back=True, hard=False, unconfined=False)
         one.failed, self.unconfined = bool(event.fault) and not event.given_back, bool(event.unconfined)
         how = HANDED_BACK if event.given_back else ENDED
         return self._end(one, how, documents.event_text(event, shipped))
@@ -426,6 +458,13 @@ class TurnHost:
 
 
 _NOT_MINE = (False, 0)
+
+
+def _written_by(order: Order) -> frozenset[str]:
+    """The folders that a turn may write to, in the job's own; its path is each coordinator's."""
+    folder = f"{Path(order.home).parent.parent}/"
+    written = (order.home, *((order.site.workspace,) if order.site.writable else ()))
+    return frozenset(f"{order.job}/{path.removeprefix(folder)}" for path in written)
 
 
 def _reads_files(event: Called) -> bool:

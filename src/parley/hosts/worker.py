@@ -47,6 +47,7 @@ LAST_SECONDS = 10.0  # that handing back may take, after the limit of a drain
 SOONEST_SECONDS = 0.05  # between two heartbeats
 SIGNS = 5  # of life, in the time after which a host counts as lost
 TIDY_SECONDS = 3600.0
+HUNG_SECONDS = 120.0  # of the worker's own life without its pump going round, after which it counts as hung
 KEPT_SECONDS = 7 * 86_400.0  # that a host keeps the files of a job that has no turn there
 
 
@@ -114,6 +115,7 @@ class HostWorker:
             0.0,
         )  # the last sign of life that the board took: by the process's clock, by the day's
         self._temporal_answers = False
+        self._failed = ""  # why it can't go on
 
     def state(self) -> WorkerState:
         """How this worker stands. Any thread may call it."""
@@ -124,6 +126,7 @@ class HostWorker:
             "Temporal can't be reached": not self._temporal_answers,
             "the boundary did not hold for its last turn": host is not None and host.unconfined,
             "its disk is full": host is not None and not host.disk.has_room,
+            "it can't end its turns": bool(self._failed),
             "it ends": self._ending.is_set(),
         }
         return WorkerState(
@@ -165,6 +168,19 @@ class HostWorker:
             bell.join()
             self._link.close()
             life.close()
+
+        if self._failed:
+            raise HostRefused(self._failed)
+
+    def _give_out(self, why: str) -> None:
+        """No turn can be begun or ended here any more: end, and all agents with this process."""
+        if not self._failed:
+            self._failed = f"{why}: this worker ends, and its turns are given back; start it again"
+            self._end_now()
+
+    def _end_now(self) -> None:
+        self._hurried.set()
+        self._ending.set()
 
     def _see(self) -> None:
         self._seen, self._seen_at = time.monotonic(), time.time()
@@ -211,41 +227,48 @@ class HostWorker:
         return seconds
 
     def _live(self, host: TurnHost, life: BoardLink) -> None:
+        try:
+            self._show_life(host, life)
+        except Stopping:
+            return
+        except Exception as error:  # noqa: BLE001 - a host without signs of life is lost, and has to end
+            self._give_out(f"a fault of Parley's: {type(error).__name__}: {error}")
+
+    def _show_life(self, host: TurnHost, life: BoardLink) -> None:
         """Show signs of life, and end the turns that are this host's no more: all, where the board is away for long."""
         signs = HostBoard(life, self._options.name, self._board.worker)
         tidied, room = 0.0, True
         alone_since: float | None = None
-        with contextlib.suppress(Stopping):
-            while True:
-                if time.monotonic() - tidied > TIDY_SECONDS or not tidied:
-                    tidied = time.monotonic()
-                    threading.Thread(target=self._tidy, args=(host,), name="parley-tidy", daemon=True).start()
-                if host.disk.has_room is not room:
-                    room = not room
-                    self._tell("there is room on its disk again" if room else host.disk.full)
-                try:
-                    if signs.alive(host.used, draining=self._ending.is_set()):
-                        self._see()
-                    elif not self._ending.is_set():
-                        self._tell("the board does not know this worker any more: it ends")
-                        self._hurried.set()
-                        self._ending.set()
-                    host.look(signs)
-                    if alone_since is not None:
-                        self._tell("the board's database is back")
-                    alone_since = None
-                    host.is_alone(False)
-                except BusError as error:
-                    host.is_alone(True)
-                    if alone_since is None:
-                        alone_since = time.monotonic()
-                        self._tell(f"{error}; agents go on for {self._options.alone_seconds:g} s")
-                    elif time.monotonic() - alone_since > self._options.alone_seconds and host.abandon():
-                        self._tell(
-                            "the board's database is still away: this host's turns are ended, and given back later"
-                        )
-                if life.stopped.wait(life.patience_seconds):
-                    return
+        pump = _PumpWatch(host)
+        while True:
+            if why := pump.look(life.patience_seconds):
+                self._give_out(why)
+            if time.monotonic() - tidied > TIDY_SECONDS or not tidied:
+                tidied = time.monotonic()
+                threading.Thread(target=self._tidy, args=(host,), name="parley-tidy", daemon=True).start()
+            if host.disk.has_room is not room:
+                room = not room
+                self._tell("there is room on its disk again" if room else host.disk.full)
+            try:
+                if signs.alive(host.used, draining=self._ending.is_set()):
+                    self._see()
+                elif not self._ending.is_set():
+                    self._tell("the board does not know this worker any more: it ends")
+                    self._end_now()
+                host.look(signs)
+                if alone_since is not None:
+                    self._tell("the board's database is back")
+                alone_since = None
+                host.is_alone(False)
+            except BusError as error:
+                host.is_alone(True)
+                if alone_since is None:
+                    alone_since = time.monotonic()
+                    self._tell(f"{error}; agents go on for {self._options.alone_seconds:g} s")
+                elif time.monotonic() - alone_since > self._options.alone_seconds and host.abandon():
+                    self._tell("the board's database is still away: this host's turns are ended, and given back later")
+            if life.stopped.wait(life.patience_seconds):
+                return
 
     def _tidy(self, host: TurnHost) -> None:
         """Delete the files of jobs that have had no turn here for long: what a later turn needs is fetched again."""
@@ -335,7 +358,7 @@ class HostWorker:
     # ---- the end -----------------------------------------------------------------------------------
 
     def _drain(self, host: TurnHost) -> None:
-        """Finish the turns under way, or hand them back after the limit; then say goodbye."""
+        """Finish the turns under way, or hand them back after the limit; say goodbye once no process is left."""
         host.drain()
         deadline = time.monotonic() + self._options.drain_seconds
         if host.used:
@@ -346,9 +369,26 @@ class HostWorker:
         deadline = time.monotonic() + LAST_SECONDS
         while host.used and time.monotonic() < deadline:
             time.sleep(ROOM_SECONDS)
+        host.close()
         with contextlib.suppress(BusError, Stopping):
             self._link.patience_seconds = 1.0
             self._board.bye()
+
+
+class _PumpWatch:
+    """Whether a host's pump goes round. Time counts in which this process ran too: it may have been suspended."""
+
+    def __init__(self, host: TurnHost) -> None:
+        self._host = host
+        self._turned, self._waited = host.turned, 0.0
+
+    def look(self, pause: float) -> str:
+        """What is wrong with it, if anything; `pause`: since the last look."""
+        if broken := self._host.broken:
+            return f"its turns can't be ended any more ({broken})"
+        self._waited = self._waited + pause if self._host.turned == self._turned else 0.0
+        self._turned = self._host.turned
+        return f"a turn could not be begun or ended for {HUNG_SECONDS:g} s" if self._waited > HUNG_SECONDS else ""
 
 
 class _Activities:

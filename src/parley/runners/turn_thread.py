@@ -106,8 +106,8 @@ class ThreadRunner(ABC, Generic[One]):
         """Begin a turn."""
         turn = self._turn_of(order, tell)
         self._turns = {key: other for key, other in self._turns.items() if not other.over}
-        self._turns[order.job, order.turn] = turn
         turn.start()
+        self._turns[order.job, order.turn] = turn
 
     def reply(self, job: str, turn: str, number: int, ok: bool, text: str, data: Mapping[str, Any]) -> None:
         """Answer a call."""

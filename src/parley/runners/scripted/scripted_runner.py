@@ -197,7 +197,7 @@ class ScriptedTurn(TurnThread):
                     return
                 with contextlib.suppress(BlockingIOError):
                     rest = rest[os.write(stdin.fileno(), rest) :]
-        except (BrokenPipeError, ValueError):
+        except (OSError, ValueError):
             return  # it has died, or was ended: its end is reported when its output ends
 
 
