@@ -127,6 +127,9 @@ class QuickMirror:
     def give_back(self, *given: object) -> Shipped:
         return Shipped("0" * 40, "refs/parley/back")
 
+    def forget_bases(self, unused_since: float) -> None:
+        """None is old."""
+
 
 @pytest.fixture
 def scene(server: Server) -> Iterator[BoardScene]:

@@ -73,6 +73,7 @@ MAY_CUT = {
         "workflow/host/archiving.py: sorted(fitting or names)[:SHOWN]",
         "audit/audit.py: held.odd[:MOST_TOLD]",
         "hosts/mirror/place_mirror.py: found[:DROPPED]",
+        "hosts/placed_turns.py: due[:AGAIN_AT_ONCE]",
         "web/pages/job.py: lost_hosts(page.at.context.store, page.at.id)[-LEFT:]",
         "audit/audit.py: report.unsigned[:MOST_TOLD]",
         "engine/values/change_stat.py: changes[:KEPT]",
