@@ -142,6 +142,16 @@ def speak(port: int, data: bytes, seconds: float = PATIENCE_SECONDS) -> bytes:
     return found
 
 
+def speak_out(port: int, data: bytes) -> bytes:
+    """Send bytes, and read until the server closes the connection, whatever it has answered."""
+    found = b""
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS) as raw, suppress(ConnectionError):
+        raw.sendall(data)
+        while piece := raw.recv(65536):
+            found += piece
+    return found
+
+
 def _complete(answer: bytes) -> bool:
     head, _, body = answer.partition(b"\r\n\r\n")
     length = next((line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), b"")

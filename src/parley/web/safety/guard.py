@@ -52,14 +52,14 @@ class Guard:
             return
         headers = Headers(scope=scope)
         body = _Body(receive, headers)
-        marked = _marking(send, body)
         status, why = HTTPStatus.FORBIDDEN, self._objection(scope["method"], headers)
         if not why:
             status, why = _malformed(scope, headers)
         if why:
-            await PlainTextResponse(f"{why}\n", status_code=status)(scope, body.receive, marked)
+            answer = PlainTextResponse(f"{why}\n", status_code=status)
+            await answer(scope, body.receive, _marking(send, body, last=True))
             return
-        await self._app(scope, body.receive, marked)
+        await self._app(scope, body.receive, _marking(send, body))
 
     def _objection(self, method: str, headers: Headers) -> str:
         """Why a request is not answered; empty if it is."""
@@ -123,13 +123,15 @@ class _Body:
         return message
 
 
-def _marking(send: Send, body: _Body) -> Send:
+def _marking(send: Send, body: _Body, *, last: bool = False) -> Send:
+    """Send with the headers of all answers. `last`: what the visitor sends after this request is not read."""
+
     async def marked(message: Message) -> None:
         if message["type"] == "http.response.start":
             own = [(name, value) for name, value in message.get("headers", ()) if name not in _RAW]
             if not any(name == b"cache-control" for name, _ in own):
                 own.append((b"cache-control", b"private, no-cache"))
-            if not body.whole:
+            if last or not body.whole:
                 own.append((b"connection", b"close"))  # what was not read might come forever
             message = {**message, "headers": [*own, *_RAW.items()]}  # an answer is sent to many: it stays as it is
         await send(message)
