@@ -26,7 +26,7 @@ from tools.postgres_server import programs
 Say = Callable[[str], None]
 JOBS, TURNS, WORKERS = 200, 10, (1, 2, 4)
 SLOTS = 4  # of each worker
-SLEEP = 8.0
+SLEEP = 12.0
 SECONDS = 90.0  # that one size is watched at most: its rate is that of the middle of what was seen
 BEGIN, END = 0.1, 0.9  # of the turns, between which costs and rates are taken
 STARTS_SECONDS = 600.0  # that a coordinator may take until its first turn has ended
