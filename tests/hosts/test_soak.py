@@ -165,11 +165,12 @@ def pushes_lose_their_race(now: Round) -> Iterator[None]:
         commits = list(refs.values())
         for ref in refs:
             if "/last-back/" in ref or "/last-sent/" in ref:
-                git(now.scene.remote, "update-ref", ref, now.draw.choice(commits))
+                git(now.scene.remote, "update-ref", ref, now.draw.choice(commits), fine=False)
             elif "/sent/" in ref:
                 taken = f"{Path(ref).parent.parent}/back/1000001"
                 if taken not in refs:
-                    git(now.scene.remote, "update-ref", taken, now.draw.choice(commits))
+                    commit, nothing = now.draw.choice(commits), "0" * 40
+                    git(now.scene.remote, "update-ref", taken, commit, nothing, fine=False)  # its host may be first
     yield
 
 

@@ -42,10 +42,12 @@ class BoardLink:
         self._was_connected = False
         self.stopped = threading.Event()
         self.since = time.monotonic()  # when it was last connected anew
+        self._lost_at: float | None = None  # since when the server is away
+        self._ends = False
 
     def rows(self, statement: str, given: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """What a statement returns. BusError where the server stays away, BoardRefuses where it answers and refuses."""
-        deadline = time.monotonic() + self.patience_seconds
+        deadline = self._deadline()
         while True:
             try:
                 with self._held(deadline):
@@ -61,6 +63,11 @@ class BoardLink:
             except psycopg.Error as error:
                 raise BoardRefuses(f"the board's database refuses: {_first_line(error)}") from error
 
+    def _deadline(self) -> float:
+        """When a call that begins now gives up."""
+        begun = self._lost_at if self._ends and self._lost_at is not None else time.monotonic()
+        return begun + self.patience_seconds
+
     def _run(self, statement: str, given: Sequence[Any]) -> list[tuple[Any, ...]]:
         try:
             if self._open is None or self._open.closed:
@@ -69,10 +76,13 @@ class BoardLink:
                 self.since = time.monotonic()
             with self._open.cursor() as cursor:
                 cursor.execute(statement, given)
-                return cursor.fetchall() if cursor.description is not None else []
+                found = cursor.fetchall() if cursor.description is not None else []
         except (psycopg.OperationalError, psycopg.InterfaceError):
+            self._lost_at = self._lost_at or time.monotonic()
             self._drop()
             raise
+        self._lost_at = None
+        return found
 
     @contextlib.contextmanager
     def _held(self, deadline: float) -> Iterator[None]:
@@ -92,6 +102,10 @@ class BoardLink:
             self._open = self._open or self._connect()
             with self._open.transaction(), self._open.cursor() as cursor:
                 cursor.execute(text)
+
+    def end_soon(self) -> None:
+        """The process is about to end: a server that is away has its patience once, and not once for each call."""
+        self._ends = True
 
     def stop(self) -> None:
         """Wait for no server any more: calls under way raise Stopping where they would wait."""

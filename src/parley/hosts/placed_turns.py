@@ -25,6 +25,7 @@ from parley.ports.turns import Called, Ended, Order, Progress, Sign, TurnEvent
 from parley.ports.workspaces import WorkspaceError
 from parley.runners.local_turns import queued
 
+PATIENCE_SECONDS = 10.0  # that a call waits for a database that is away, as one of the bus does
 ANYWHERE = "any host"  # where a turn is to run, as its row says before it is placed
 LOST_SECONDS = 10.0  # without a sign of life, after which a host counts as lost
 SILENT_SHARE = 0.5  # of that time, after which people are told that a host is silent
@@ -95,7 +96,7 @@ class PlacedTurns:
         lost: Callable[[LostTurn], None] = lambda turn: None,
         label_of: Callable[[Order], str] = lambda order: "",
     ) -> None:
-        self._link = BoardLink(connect)
+        self._link = BoardLink(connect, PATIENCE_SECONDS)
         self._board = Board(self._link, schema, bus_of(schema))
         self._board.install(lost_seconds, roles)
         self._placer, self._mirror, self._label_of = placer, mirror, label_of
@@ -253,18 +254,21 @@ class PlacedTurns:
         self._board.forget_all_but(unfinished)
 
     def close(self) -> None:
-        """End every turn."""
+        """End every turn. Where the database stays away, whoever takes the jobs over does that."""
+        self._link.end_soon()
         with self._lock:
             out = list(self._out)
-        for job, turn in out:
-            self.cancel(job, turn)
-        self._delete_refs()  # of turns whose threads would end with this process
-        self._closed = True
-        self._bell.stop()
-        self._link.stop()
-        self._bell.join()
-        self._placer.close()
-        self._link.close()
+        try:
+            for job, turn in out:
+                self.cancel(job, turn)
+        finally:
+            self._closed = True
+            self._delete_refs()  # of turns whose threads would end with this process
+            self._bell.stop()
+            self._link.stop()
+            self._bell.join()
+            self._placer.close()
+            self._link.close()
 
     # ---- in the bell's thread ----------------------------------------------------------------------
 

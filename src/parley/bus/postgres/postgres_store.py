@@ -10,7 +10,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -536,8 +536,7 @@ class PostgresStore:
             lease.stop()
             if lease.owning and self._server.is_ours:
                 values = (self._sender, self._sender, self._sender)
-                with suppress(BusError):  # the lease ends by itself
-                    self._server.call(lambda session: run(session, QUERIES["disown_all"], values))
+                self._server.part(lambda session: run(session, QUERIES["disown_all"], values))  # it ends by itself
         self._held.clear()
         self._server.close()
 

@@ -141,6 +141,12 @@ class ServerConnection:
                 self._session = None
                 raise unreachable(error, self._where) from error
 
+    def part(self, work: Callable[[Session], object]) -> None:
+        """Do what may be left undone, before it is closed: a server that is away is not waited for."""
+        with self._lock, suppress(psycopg.Error):
+            if self._session is not None and not self._is_lost():
+                work(self._session)
+
     @contextmanager
     def transaction(self, first: str, settle: Callable[[Session], bool]) -> Iterator[None]:
         """A transaction around other calls; one inside another is part of it. `first` is its first statement.

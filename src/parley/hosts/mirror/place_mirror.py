@@ -33,7 +33,7 @@ from parley.hosts.mirror.folder_filling import FolderFilling
 from parley.hosts.mirror.folder_packing import FOLDER, LEFT_OUT, Allowed, FolderPacking, Leave, Modes, write_tree
 from parley.hosts.mirror.git_remote import PATIENCE_SECONDS, GitRemote, Remote
 from parley.hosts.mirror.job_refs import refs_of
-from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused
+from parley.hosts.mirror.mirror_errors import MirrorError, PlaceRefused, RemoteTrouble
 from parley.hosts.mirror.mirror_repository import MirrorRepository, WhoseGit, object_format
 from parley.hosts.mirror.order_place import OrderPlace, PlacePart, place_of, ref_name
 from parley.hosts.mirror.place_listing import MANIFEST, PARTS, TURNS, Listing, MovedSessions, listed, read_tree
@@ -346,9 +346,9 @@ class PlaceMirror:
         found = mirror.ref(local)
         if found != shipped.commit:
             mirror.delete_ref(local)
-            raise PlaceRefused(
+            raise RemoteTrouble(  # no agent can reach it
                 f"{self._remote.shown} has {found[:12] or 'nothing'} under {shipped.ref}, and {shipped.commit[:12]} "
-                "was announced; it is refused"
+                "was announced; it is refused: see who else may write there"
             )
 
     @staticmethod
