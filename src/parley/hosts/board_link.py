@@ -92,6 +92,8 @@ class BoardLink:
         try:
             if self.stopped.is_set():
                 raise Stopping
+            if self._ends and time.monotonic() > deadline:
+                raise psycopg.OperationalError("it has been away all along")
             yield
         finally:
             self._lock.release()
