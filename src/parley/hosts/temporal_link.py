@@ -71,10 +71,9 @@ class IdsAndCodes(DefaultPayloadConverter):
 
 
 def _passes(value: Any) -> bool:
-    """By its name, where it is of a turn: in Temporal's sandbox it is of another copy of the class."""
     if isinstance(value, str):
         return _CODE.fullmatch(value) is not None
-    return value is None or isinstance(value, int) or type(value).__name__ == TurnIds.__name__
+    return value is None or isinstance(value, int | TurnIds)
 
 
 CONVERTER = dataclasses.replace(

@@ -116,10 +116,11 @@ class TurnHost:
             return dict(self._outcomes)
 
     @property
-    def has_room(self) -> bool:
-        """Whether one more turn can be taken."""
-        free = not self._draining and not self._alone and not self.broken and self.disk.has_room
-        return free and len(self._running) < self._slots
+    def room(self) -> int:
+        """How many more turns can be taken."""
+        free = self._slots - len(self._running)
+        closed = self._draining or self._alone or self.broken
+        return free if free > 0 and not closed and self.disk.has_room else 0
 
     def uses(self, job: str) -> bool:
         """Whether a turn of a job is here."""
@@ -133,7 +134,7 @@ class TurnHost:
         with self._lock:
             if (found := self._running.get(key)) is not None:
                 return found.over
-            if not self.has_room:
+            if not self.room:
                 return _settled(HANDED_BACK if self._draining else BUSY)
             running = self._running[key] = _Running(key)
         threading.Thread(target=self._carry_out, args=(running,), name=f"parley-turn-{key.turn}", daemon=True).start()

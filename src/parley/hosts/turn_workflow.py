@@ -1,4 +1,4 @@
-"""The workflow that places one turn on a host. Temporal's sandbox imports this module again: it imports little.
+"""The workflow that places one turn on a host.
 
 Everything here passes through Temporal's database, so it holds ids, codes and numbers, and nothing else.
 """
@@ -62,12 +62,13 @@ class TurnWorkflow:
     @workflow.run
     async def run(self, ids: TurnIds) -> str:
         """Offer the turn until a host has settled it; returns how, as a code."""
-        code, wanted = FAILED, ids.wanted
-        for _ in range(ROUNDS):
-            code, wanted = await self._offer(ids, wanted or ids.pool, waits=not wanted), ""
+        code = await self._offer(ids, ids.wanted, waits=False) if ids.wanted else FAILED
+        for number in range(ROUNDS if code in _TRY_AGAIN else 0):
+            if number:
+                await workflow.sleep(AGAIN_SECONDS)
+            code = await self._offer(ids, ids.pool, waits=True)
             if code not in _TRY_AGAIN:
                 break
-            await workflow.sleep(AGAIN_SECONDS)
         return code
 
     @staticmethod

@@ -8,37 +8,29 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import timedelta
 from typing import NamedTuple
 
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.service import RPCError
-from temporalio.worker import (
-    CustomSlotSupplier,
-    FixedSizeSlotSupplier,
-    SlotMarkUsedContext,
-    SlotPermit,
-    SlotReleaseContext,
-    SlotReserveContext,
-    Worker,
-    WorkerTuner,
-)
+from temporalio.worker import FixedSizeSlotSupplier, UnsandboxedWorkflowRunner, Worker, WorkerTuner
 
 from parley import __version__
 from parley.bus.rows import BusError
 from parley.hosts.board import HOSTS, OVER, PROTOCOL, TurnKey
 from parley.hosts.board_link import Bell, BoardLink, Connect, Stopping
+from parley.hosts.free_slots import HELD_SECONDS, ROOM_SECONDS, FreeSlots
 from parley.hosts.host_board import HostBoard, HostRefused
 from parley.hosts.mirror.place_mirror import PlaceMirror
 from parley.hosts.temporal_link import IDENTITY, NoTemporal, TemporalAddress, connect
 from parley.hosts.turn_host import TurnHost, WakingTurns
-from parley.hosts.turn_workflow import ACTIVITY, TurnIds, TurnWorkflow, host_queue, placing_queue, pool_queue
+from parley.hosts.turn_workflow import ACTIVITY, BUSY, TurnIds, TurnWorkflow, host_queue, placing_queue, pool_queue
 from parley.hosts.worker_health import WorkerState
 from parley.machine import service_manager
 
 PATIENCE_SECONDS = 86_400.0  # that what a turn tells waits for a database that is down
-ROOM_SECONDS = 0.05  # between two looks for a free slot
 TEMPORAL_AGAIN_SECONDS = 1.0
 GOES_ON = "goes on"  # the code of a turn that this host no longer tells Temporal about
 ASK_SECONDS = 2.0  # between two looks whether Temporal is there
@@ -68,27 +60,6 @@ class WorkerPlace(NamedTuple):
     schema: str
     connect: Callable[..., Connect]  # with nothing, or with the seconds after which a silent server is noticed
     temporal: TemporalAddress
-
-
-class _FreeSlots(CustomSlotSupplier):
-    """Polls for turns only while a slot is free: all task queues of a host share its slots."""
-
-    def __init__(self, host: TurnHost) -> None:
-        self._host = host
-
-    async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
-        while not self._host.has_room:  # noqa: ASYNC110 - other threads free them
-            await asyncio.sleep(ROOM_SECONDS)
-        return SlotPermit()
-
-    def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
-        return SlotPermit() if self._host.has_room else None
-
-    def mark_slot_used(self, ctx: SlotMarkUsedContext) -> None:
-        """The host counts itself."""
-
-    def release_slot(self, ctx: SlotReleaseContext) -> None:
-        """The host counts itself."""
 
 
 class HostWorker:
@@ -297,10 +268,11 @@ class HostWorker:
     async def _poll(self, client: Client, host: TurnHost) -> None:
         bus, options = self._place.schema, self._options
         queues = [host_queue(bus, options.name), pool_queue(bus), *(pool_queue(bus, name) for name in options.labels)]
-        carrying_out = _Activities(host, bus, self._lost_seconds)
+        slots = FreeSlots(host, queues[0])
+        carrying_out = _Activities(host, slots, bus, self._lost_seconds)
         free = WorkerTuner.create_composite(
             workflow_supplier=FixedSizeSlotSupplier(1),
-            activity_supplier=_FreeSlots(host),
+            activity_supplier=slots,
             local_activity_supplier=FixedSizeSlotSupplier(1),
             nexus_supplier=FixedSizeSlotSupplier(1),
         )
@@ -313,6 +285,7 @@ class HostWorker:
                 identity=IDENTITY,
                 graceful_shutdown_timeout=timedelta(0),
                 disable_eager_activity_execution=True,
+                max_concurrent_activity_task_polls=1,  # one turn after the other comes, each in milliseconds
             )
             for queue in queues
         ]
@@ -320,6 +293,7 @@ class HostWorker:
             client,
             task_queue=placing_queue(bus),
             workflows=[TurnWorkflow],
+            workflow_runner=UnsandboxedWorkflowRunner(),  # Temporal's sandbox would import modules for each step
             identity=IDENTITY,
             max_cached_workflows=0,  # none waits for the host that began it: that one may be lost
         )
@@ -394,8 +368,8 @@ class _PumpWatch:
 class _Activities:
     """What Temporal asks of this host."""
 
-    def __init__(self, host: TurnHost, bus: str, lost_seconds: float) -> None:
-        self._host, self._bus, self._lost_seconds = host, bus, lost_seconds
+    def __init__(self, host: TurnHost, slots: FreeSlots, bus: str, lost_seconds: float) -> None:
+        self._host, self._slots, self._bus, self._lost_seconds = host, slots, bus, lost_seconds
 
     @activity.defn(name=ACTIVITY)
     async def run_turn(self, ids: TurnIds) -> str:
@@ -403,7 +377,7 @@ class _Activities:
         if ids.bus != self._bus:
             return OVER
         pause = max(SOONEST_SECONDS, min(ids.lost_seconds, self._lost_seconds) / SIGNS)  # a host may have started it
-        taken = asyncio.wrap_future(self._host.take(TurnKey(ids.job, ids.turn, ids.epoch)))
+        taken = asyncio.wrap_future(await self._take(ids))
         counter = 0
         try:
             while not taken.done():
@@ -414,3 +388,15 @@ class _Activities:
             self._host.look_soon()  # the board decides: Temporal may have lost its memory, or this worker drains
             return GOES_ON
         return taken.result()
+
+    async def _take(self, ids: TurnIds) -> Future[str]:
+        """Have the host take a turn. One that prefers this host waits a moment for a slot, and others do not."""
+        key = TurnKey(ids.job, ids.turn, ids.epoch)
+        deadline = time.monotonic() + HELD_SECONDS
+        async with self._slots.held():
+            while (taken := self._host.take(key)).done() and taken.result() == BUSY:
+                if activity.info().task_queue != ids.wanted or time.monotonic() > deadline:
+                    break
+                activity.heartbeat(0)
+                await asyncio.sleep(ROOM_SECONDS)
+        return taken
