@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 from parley.bus.memory_store import MemoryBus, MemoryStore
 from parley.bus.rows import BusError
-from parley.hosts import placed_turns, turn_host, turn_workflow, worker
+from parley.hosts import over_turns, placed_turns, turn_host, turn_workflow, worker
 from parley.hosts.board import TurnKey
 from parley.hosts.host_board import HostRefused
 from parley.hosts.placed_turns import PlacedTurns
@@ -76,7 +76,7 @@ class SimWorker(HostWorker):
         queues = [host_queue(bus, self._options.name), pool_queue(bus), *(pool_queue(bus, name) for name in labels)]
 
         def offered() -> bool:
-            return host.has_room and temporal.reaches(process) and temporal.offers(queues)
+            return host.room > 0 and temporal.reaches(process) and temporal.offers(queues)
 
         while not self._ending.is_set():
             fibers.wait(lambda: self._ending.is_set() or offered())
@@ -310,6 +310,7 @@ class Cluster:
                     "asyncio": SimpleNamespace(run=lambda done: done),
                 },
             ),
+            (over_turns, {"threading": threads}),
             (turn_workflow, {"workflow": self.temporal}),
         ]
         with ExitStack() as stack:

@@ -117,6 +117,9 @@ class SimLink:
         finally:
             self._busy = False
 
+    def end_soon(self) -> None:
+        """The process is about to end: how long it waits for a server that is away breaks no promise."""
+
     def stop(self) -> None:
         """Wait for no server any more."""
         self.stopped.set()

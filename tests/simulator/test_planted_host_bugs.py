@@ -97,12 +97,12 @@ BOARD: dict[str, tuple[str, int, Callable[..., Any]]] = {
     "a begun turn offered again": ("let_go", 6, begun_again),
     "a turn taken that another host has": ("claim", 1, taken_from_another),
     "what a process says of a turn that it has lost": ("own", 30, lambda real, model, key, *who: model.orders.get(key)),
-    "an order put out by a former owner": ("put", 8, lambda real, *order: put_by_anyone(*order)),
+    "an order put out by a former owner": ("put", 153, lambda real, *order: put_by_anyone(*order)),
     "a reply given to an earlier call": ("heard", 0, lambda real, *asked: all_replies(*asked)),
     "a call counted twice": ("tell", 6, lambda real, *told: numbered_anew(*told)),
     "a cancelled turn that goes on": ("cancel", 0, lambda real, model, key: gone_at_once(model, key)),
     "a turn dropped that was handed back": ("end", 3, dropped),
-    "events read again": ("events", 1, told_again),
+    "events read again": ("events", 14, told_again),
 }
 
 

@@ -18,6 +18,7 @@ from parley.hosts.board import COORDINATORS, OVER, READ_BYTES, Board, BoardEvent
 from parley.hosts.board_link import Bell, BoardLink, Connect, Stopping
 from parley.hosts.mirror.mirror_errors import PlaceRefused
 from parley.hosts.mirror.place_mirror import PlaceMirror
+from parley.hosts.over_turns import OverTurns
 from parley.hosts.placer import Placer
 from parley.hosts.turn_documents import BoardReply, NotReadable
 from parley.hosts.turn_workflow import TurnIds, host_queue, pool_queue
@@ -107,8 +108,7 @@ class PlacedTurns:
         self._given_back: dict[tuple[str, str, str], int] = {}  # by instance, how often in a row
         self._told: queue.SimpleQueue[tuple[_Out | None, TurnEvent | BusError | None]] = queue.SimpleQueue()
         self._carrying = threading.Semaphore(CARRIERS)
-        self._over: list[Order] = []  # whose refs are still on the remote
-        self._deleting = threading.Lock()
+        self._over = OverTurns(mirror, self._carrying)
         self._closed = False
         self._bell = Bell(connect, f"{schema}{COORDINATORS}", self._ring)
         self._bell.start()
@@ -172,7 +172,7 @@ class PlacedTurns:
         if cancelled:
             self._settle({out.key: out.order})
         else:
-            self._delete_refs([out.order])
+            self._over.add([out.order])
 
     def _cancel(self, key: TurnKey) -> bool:
         """End a turn on the board. False, and reported: its host is lost, since its session keeps the turn locked."""
@@ -205,7 +205,7 @@ class PlacedTurns:
     def _settle(self, orders: Mapping[TurnKey, Order | None]) -> None:
         """Wait until turns that were cancelled are over; what they have written is kept as on one machine."""
         self._await_over(orders)
-        self._delete_refs([order for order in orders.values() if order is not None])
+        self._over.add([order for order in orders.values() if order is not None])
 
     def _await_over(self, orders: Mapping[TurnKey, Order | None]) -> None:
         waiting, begun = dict(orders), time.monotonic()
@@ -263,7 +263,7 @@ class PlacedTurns:
                 self.cancel(job, turn)
         finally:
             self._closed = True
-            self._delete_refs()  # of turns whose threads would end with this process
+            self._over.close()
             self._bell.stop()
             self._link.stop()
             self._bell.join()
@@ -396,30 +396,9 @@ class PlacedTurns:
 
     def _finish(self, out: _Out, event: Ended) -> None:
         """Tell a turn's end, then delete what was kept of it."""
-        with self._lock:
-            self._over.append(out.order)  # first: once the end is told, the process may end at any moment
+        self._over.add([out.order])  # first: once the end is told, the process may end at any moment
         self._told.put((out, event))
         self._board.strip(out.key, warm=not event.fault)
-        self._delete_refs()
-
-    def _delete_refs(self, orders: Sequence[Order] = ()) -> None:
-        """Delete what the remote has of turns that are over, along with those that ended while others waited.
-
-        What can't be deleted now is, along with the next; `parley gc` deletes what stays behind.
-        """
-        with self._lock:
-            self._over += orders
-        with self._deleting:
-            with self._lock:
-                over, self._over = self._over, []
-            if not over:
-                return
-            try:
-                with self._carrying:
-                    self._mirror.drop(over)
-            except (WorkspaceError, OSError):
-                with self._lock:
-                    self._over += over
 
     def _put_out(self, out: _Out) -> None:
         order = out.order
@@ -540,7 +519,7 @@ class PlacedTurns:
         wait = 0.0 if isinstance(error, PlaceRefused) else CARRY_AGAIN_SECONDS  # what is refused is the agent's fault
         event = out.key.ended(str(error), parked_seconds=wait, host=out.host)
         self._told.put((out, event))
-        self._delete_refs([out.order])
+        self._over.add([out.order])
 
 
 def _is_open(standing: TurnStanding | None) -> bool:
