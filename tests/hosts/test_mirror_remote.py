@@ -50,7 +50,7 @@ def test_the_users_origin_is_never_used(place: Mirrored, tmp_path: Path) -> None
 def test_a_remote_that_is_a_path_keeps_what_many_pushes_made_in_one_file(
     place: Mirrored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(git_remote, "PUSHES_A_PACKING", 3)
+    monkeypatch.setattr(git_remote, "PUSHES_A_TIDYING", 3)
 
     for _ in range(3):
         place.mirror.send(place.order())
@@ -60,6 +60,19 @@ def test_a_remote_that_is_a_path_keeps_what_many_pushes_made_in_one_file(
     assert all(f"/t{turn}/1/sent/" in kept for turn in (1, 2))
     assert not [path for path in apart if "/t1/" in str(path) or "/t2/" in str(path)]
     assert len(place.refs()) > len(apart)  # the last push's are there, too
+
+
+def test_a_remote_that_is_a_path_keeps_what_is_pushed_in_a_few_files(
+    place: Mirrored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_remote, "PUSHES_A_TIDYING", 3)
+
+    shipped = [place.mirror.send(place.order()) for _ in range(9)]
+
+    objects = [path for path in (place.bare / "objects").rglob("*") if path.is_file()]
+    assert sum(path.suffix == ".pack" for path in objects) < 6  # of nine
+    assert not [path for path in objects if path.parent.name not in ("pack", "info")]
+    git(place.bare, "fsck", "--strict", *(each.commit for each in shipped))
 
 
 @pytest.mark.parametrize(

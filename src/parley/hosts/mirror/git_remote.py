@@ -30,7 +30,7 @@ QUICK_SECONDS = 20.0  # for a listing
 STALL_SECONDS = 10.0  # that a push or fetch goes on before the remote is asked, by another connection, if it is there
 BUSY_SECONDS = 1800  # of a processor, for unpacking what a host has pushed
 TRIES = 3  # of a push that another turn's push may have crossed
-PUSHES_A_PACKING = 50  # by one process, after which a remote that is a path gets its refs into one file
+PUSHES_A_TIDYING = 50  # by one process, after which a remote that is a path is tidied
 LINE = 300  # characters of what git says
 _SSH = (
     "ssh -oBatchMode=yes -oConnectTimeout=20 -oServerAliveInterval=5 -oServerAliveCountMax=4 -oPermitLocalCommand=no "
@@ -133,8 +133,8 @@ class GitRemote:
         `hints` are refs that are moved along with it, or not at all. The remote compares and sets: PushLost where it
         has the ref with another commit. With the pushed one, an earlier push got through, and all is well.
         """
-        if self._is_path and not next(self._pushes) % PUSHES_A_PACKING:
-            self._pack_refs(git)
+        if self._is_path and not next(self._pushes) % PUSHES_A_TIDYING:
+            self._tidy(git)
         ref, commit = moved
         left = TRIES
         while (done := self._pushed(git, (ref, commit, before), hints)).returncode:
@@ -153,14 +153,16 @@ class GitRemote:
             if not left or b"\n!\t" not in done.stdout:  # else another turn's push may have moved a hint meanwhile
                 raise self._trouble(git, done, "written to")
 
-    def _pack_refs(self, git: Git) -> None:
-        """Have the remote keep its refs in one file.
+    def _tidy(self, git: Git) -> None:
+        """Have the remote keep its refs in one file, and what was pushed in a few.
 
-        Every push reads them all: that of many jobs would cost more than that of a few, were each in a file of its own.
-        A git server sees to that itself.
+        Every push reads all refs and may look into every pack: that of many jobs would cost more than that of a few. A
+        git server sees to that itself.
         """
+        there = Git(Path(self._url), mark=git.mark)
         with contextlib.suppress(WorkspaceError):  # it can be pushed to all the same
-            Git(Path(self._url), mark=git.mark)("pack-refs", "--all")
+            there("pack-refs", "--all")
+            there("repack", "--geometric=2", "-d", "-q", "--window=0")  # each time the new ones, seldom the old ones
 
     def _pushed(
         self, git: Git, moved: tuple[str, str, str], hints: Mapping[str, str]
@@ -201,10 +203,13 @@ class GitRemote:
     # ---- running git ---------------------------------------------------------------------------
 
     def _serving(self, command: str) -> tuple[str, ...]:
-        """Where the remote is a path, git serves it from this machine: as safely as it does everything else."""
+        """Where the remote is a path, git serves it from this machine: as safely as it does everything else.
+
+        What is pushed stays one file: git waits for the disk once for a file, and a push has dozens of objects.
+        """
         if not self._is_path:
             return ()
-        flags = {**SETTINGS, "receive.autogc": "false", "receive.procReceiveRefs": ""}
+        flags = {**SETTINGS, "receive.autogc": "false", "receive.procReceiveRefs": "", "receive.unpackLimit": "1"}
         told = [word for name, value in flags.items() if value for word in ("-c", f"{name}={value}")]
         return (f"--{command}={shlex.join([program(search_path()), *told, command])}",)
 

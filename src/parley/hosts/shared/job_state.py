@@ -134,15 +134,9 @@ class JobState:
 
     def _pack_commits(self, mirror: MirrorRepository, repository: JobRepository, tips: list[str], base: str) -> str:
         """The tree with every commit; those that were packed before are not read again."""
-        without = [name for name in (base, *self._tips) if name]
-        asked = "".join(f"{line}\n" for line in (*tips, *(f"^{name}" for name in without)))
-        with repository.git.contents() as reader:
-            for name in repository.git.text("rev-list", "--stdin", stdin=asked.encode()).split():
-                data = reader.whole(name)
-                tree = data.partition(b"\n")[0].removeprefix(b"tree ").decode("ascii")
-                inside = [(COMMIT, REGULAR, mirror.objects.write("blob", data)), (TREE, FOLDER, tree)]
-                self._packed[name] = write_tree(mirror, inside)
-        self._tips = tips
+        if tips != self._tips:
+            self._read_commits(mirror, repository, tips, base)
+            self._tips = tips
         shelves: dict[
             str, list[tuple[bytes, str, str]]
         ] = {}  # so that a long job's tree is not written whole each time
@@ -151,6 +145,16 @@ class JobState:
         return write_tree(
             mirror, [(shelf.encode(), FOLDER, write_tree(mirror, held)) for shelf, held in shelves.items()]
         )
+
+    def _read_commits(self, mirror: MirrorRepository, repository: JobRepository, tips: list[str], base: str) -> None:
+        without = [name for name in (base, *self._tips) if name]
+        asked = "".join(f"{line}\n" for line in (*tips, *(f"^{name}" for name in without)))
+        with repository.git.contents() as reader:
+            for name in repository.git.text("rev-list", "--stdin", stdin=asked.encode()).split():
+                data = reader.whole(name)
+                tree = data.partition(b"\n")[0].removeprefix(b"tree ").decode("ascii")
+                inside = [(COMMIT, REGULAR, mirror.objects.write("blob", data)), (TREE, FOLDER, tree)]
+                self._packed[name] = write_tree(mirror, inside)
 
     def _pack_base(self, mirror: MirrorRepository, base: str) -> str:
         if self._base[0] != base:
