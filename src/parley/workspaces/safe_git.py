@@ -211,9 +211,12 @@ class Git:
 
     @contextmanager
     def talk(self, *words: str, more: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
-        """A git process that takes one request after the other; it is ended afterwards, and after LONG_SECONDS."""
+        """A git process that takes one request after the other; it is ended afterwards, and after LONG_SECONDS.
+
+        It ends with its input, and so with this process: nothing need be started before it that sees to that.
+        """
         command = ["git", *self._flags, f"--git-dir={self.folder}", *words]
-        with _running(command, None, {**self.mark, **(more or {})}, self._owner) as process:
+        with _running(command, None, {**self.mark, **(more or {})}, self._owner, tie=()) as process:
             late = threading.Timer(LONG_SECONDS, process.kill)
             late.daemon = True
             late.start()
@@ -405,15 +408,20 @@ def _running(
     owner: tuple[int, int] | None = None,
     stdin: IO[bytes] | None = None,
     stdout: IO[bytes] | None = None,
+    tie: tuple[str, ...] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A running git. Afterwards it and everything that it started has ended."""
+    """A running git. Afterwards it and everything that it started has ended.
+
+    `tie`: the words before the command that make it end with this process, where they are others than usual.
+    """
     path = search_path()
     kept = {"PATH": path, **({"TMPDIR": os.environ["TMPDIR"]} if "TMPDIR" in os.environ else {})}
     user, group = owner or (None, None)
     found = program(path) if words[0] == "git" else words[0]
+    tied = _ending_with_parent() if tie is None else tie
     try:
         process = subprocess.Popen(
-            [*(_ending_with_parent() if found.startswith("/") else ()), found, *words[1:]],
+            [*(tied if found.startswith("/") else ()), found, *words[1:]],
             stdin=subprocess.PIPE if stdin is None else stdin,
             stdout=subprocess.PIPE if stdout is None else stdout,
             stderr=subprocess.PIPE,
