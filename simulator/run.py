@@ -124,7 +124,7 @@ class Simulation:
             self.schedule, self.disk, self.rng, fuse, faults=self.scenario.faults, outside=self.outside
         )
         world = World(
-            store=SimStore(self.bus, f"process-{self.processes}", fuse),
+            store=SimStore(self.bus, f"process-{self.processes}", fuse, ahead=self.seed % 3),
             turns=self.turns,
             workspace=SimWorkspace(self.disk, fuse),
             files=SimFiles(self.disk, fuse),

@@ -109,14 +109,33 @@ class Schedule:
 
 
 class SimStore(MemoryStore):
-    """The memory store, in a process that may die at a commit."""
+    """The memory store, in a process that may die at a commit. What is begun is written with the next call."""
 
-    def __init__(self, bus: MemoryBus, owner: str, fuse: Fuse) -> None:
+    def __init__(self, bus: MemoryBus, owner: str, fuse: Fuse, ahead: int = 0) -> None:
         super().__init__(bus, owner)
         self._fuse = fuse
+        self._ahead = ahead
+        self._begun: Sequence[Commit] = ()
+
+    @property
+    def ahead(self) -> int:
+        """After how many events a commit is begun."""
+        return self._ahead
+
+    def begin_commit(self, commits: Sequence[Commit]) -> None:
+        """All or nothing, later: not at all if the process dies meanwhile."""
+        self._open()
+        self._begun = commits
+
+    def _open(self) -> MemoryBus:
+        begun, self._begun = self._begun, ()
+        if begun:
+            self.commit(begun)
+        return super()._open()
 
     def commit(self, commits: Sequence[Commit]) -> None:
         """All or nothing, also when the process dies."""
+        self._open()
         self._fuse.burn("commit", lambda: super(SimStore, self).commit(commits))
 
     def put(self, job: str, kind: str, key: str, time: float, by: str, body: str) -> int:

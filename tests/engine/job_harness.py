@@ -224,11 +224,13 @@ class JobHarness:
         *,
         notices: Notices | None = None,
         more_features: Sequence[Callable[[World], Feature]] = (),
+        ahead: int = 0,
         **limits: Any,
     ) -> None:
         self.decisions = decisions
         self.notices: Notices = notices or NoNotices()
         self.more_features = more_features  # of a test's own, in every process
+        self.ahead = ahead  # after how many events a commit is begun while more are dealt with
         self.clock = SimClock()
         self.schedule = Schedule(self.clock)
         self.ids = SimIds()
@@ -275,7 +277,7 @@ class JobHarness:
         self.turns = HarnessTurns(self.schedule, self.disk, self.fuse, self.outside)
         self.turns.orders, self.turns.replies, self.turns.deaths = self.orders, self.replies, self.deaths
         world = World(
-            store=SimStore(self.bus, f"process-{self.processes}", self.fuse),
+            store=SimStore(self.bus, f"process-{self.processes}", self.fuse, self.ahead),
             turns=self.turns,
             workspace=HarnessWorkspace(self.disk, self.fuse),
             files=SimFiles(self.disk, self.fuse),

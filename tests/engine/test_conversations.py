@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from parley.engine.values import message_meta
 from parley.engine.values.message_meta import Posed
+from parley.ports.turns import Order
 from parley.protocol.codec import decode_as
 from parley.protocol.conversation import refuse_unless_admissible
 from parley.protocol.errors import Refused
@@ -348,3 +349,43 @@ def test_what_was_accepted_reduces_in_its_order() -> None:
     assert names == ["wake", "send-step", "spark", "spark", "send", "send-terminate", "send-empty"]
     payloads = decode_as(Broadcast, stage.steps("send-step")[1].choice).payloads
     assert [type(payload) for payload in payloads] == [Deliver, Deliver, Deliver, Close]
+
+
+# ---- many turns that end at once -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 2])
+def test_turns_that_end_at_once_may_be_committed_in_parts_and_no_turn_starts_before_all_of_them(ahead: int) -> None:
+    sends = [send("writer", f"look {n}") for n in range(3)]
+    play = book(intent=[on(r"^\[INTENT\]", *sends)], writer=[always("look", sleep(30))])
+    stage = JobHarness(play, ahead=ahead).until(lambda s: s.started("writer") == 3)
+    behind: list[int] = []
+
+    def eager(order: Order) -> None:
+        committed = stage.outside.load(order.job).transaction
+        behind.append(stage.live.counters.transaction - (committed.number if committed is not None else 0))
+
+    stage.turns.eager = eager
+    before = stage.live.counters.transaction
+    for order in [order for order in stage.orders if order.agent == "writer"]:
+        stage.end(order, "seen")
+    stage.crank()
+    assert stage.live.counters.transaction == before + (3 + ahead - 1) // ahead if ahead else before + 1
+    assert (stage.started("intent-lead"), behind) == (2, [0])
+    stage.run()
+    assert sum("seen" in told for told in stage.told("intent-lead")) == 3
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_crash_between_the_parts_loses_the_rest_and_no_more(number: int, when: str) -> None:
+    sends = [send("writer", f"look {n}") for n in range(3)]
+    play = book(intent=[on(r"^\[INTENT\]", *sends)], writer=[always("look", sleep(30))])
+    stage = JobHarness(play, ahead=1).until(lambda s: s.started("writer") == 3)
+    for order in [order for order in stage.orders if order.agent == "writer"]:
+        stage.end(order, "seen")
+    stage.die_at("commit", number, when).crank()
+    assert stage.processes == 2
+    kept = number if when == "after" else number - 1
+    assert sum("seen" in row.body for row in stage.messages()) == kept
+    stage.run()

@@ -44,20 +44,24 @@ def written(number: int) -> dict[str, object]:
     return {"steps": [step(number, number)], "messages": [message(number, number)]}
 
 
-def test_a_server_that_is_killed_in_mid_commit_loses_nothing_and_doubles_nothing(frail: Server, bus: Bus) -> None:
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_server_that_is_killed_in_mid_commit_loses_nothing_and_doubles_nothing(
+    frail: Server, bus: Bus, ahead: bool
+) -> None:
     said: list[int] = []
     faults: list[BaseException] = []
     stopped = threading.Event()
     with closing(bus.open(lease_seconds=60.0)) as store:
         store.create(job())
         epoch = store.own("j1")
+        write = store.begin_commit if ahead else store.commit
 
         def go_on() -> None:
             try:
                 for number in range(1, 100_000):
                     if stopped.is_set():
                         return
-                    store.commit([commit(number, epoch, **written(number))])  # type: ignore[arg-type]  # rows of both kinds
+                    write([commit(number, epoch, **written(number))])  # type: ignore[arg-type]  # rows of both kinds
                     said.append(number)
             except BaseException as error:  # noqa: BLE001 - the test shows it
                 faults.append(error)
@@ -75,10 +79,57 @@ def test_a_server_that_is_killed_in_mid_commit_loses_nothing_and_doubles_nothing
         stopped.set()
         thread.join()
         assert faults == []
+        store.commit([])
         with closing(bus.open()) as other:
             assert [row.number for row in other.transactions("j1")] == said == list(range(1, len(said) + 1))
             assert [row.number for row in other.steps("j1")] == said
             assert other.unsealed("j1") == 0
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_commit_that_is_begun_waits_for_nothing_and_is_done_once(bus: Bus, done: bool) -> None:
+    with closing(bus.open(lease_seconds=600.0)) as store, closing(bus.session()) as other:
+        store.create(job())
+        epoch = store.own("j1")
+        other.execute("BEGIN")
+        other.execute("LOCK TABLE writing IN EXCLUSIVE MODE")
+        store.begin_commit([commit(1, epoch, **written(1))])  # type: ignore[arg-type]  # rows of both kinds
+        if done:
+            other.execute("ROLLBACK")
+            deadline = time.monotonic() + PATIENCE
+            while not other.execute("SELECT 1 FROM commits").fetchall():
+                assert time.monotonic() < deadline
+        other.execute("SELECT pg_terminate_backend(%s)", (backend(store),))
+        if not done:
+            other.execute("ROLLBACK")
+        store.begin_commit([commit(2, epoch, **written(2))])  # type: ignore[arg-type]  # rows of both kinds
+        assert [row.number for row in store.transactions("j1")] == [1, 2]
+        assert store.unsealed("j1") == 0
+
+
+def test_a_store_that_is_closed_leaves_what_it_had_begun_and_no_job(bus: Bus) -> None:
+    store = bus.open()
+    store.create(job())
+    store.begin_commit([commit(1, store.own("j1"))])
+    store.close()
+    with closing(bus.open()) as other:
+        assert [row.number for row in other.transactions("j1")] == [1]
+        assert other.own("j1") == 2
+
+
+def test_what_became_of_a_commit_is_told_to_the_thread_that_began_it(bus: Bus) -> None:
+    found: list[object] = []
+    with closing(bus.open()) as store:
+        store.create(job())
+        epoch = store.own("j1")
+        store.begin_commit([commit(1, epoch + 1)])
+        thread = threading.Thread(target=lambda: found.append(list(store.steps("j1"))))
+        thread.start()
+        thread.join()
+        assert found == [[]]
+        with pytest.raises(LostOwnership):
+            store.jobs()
+        store.commit([commit(1, epoch)])
 
 
 class Lossy:

@@ -235,6 +235,33 @@ def test_a_turn_that_has_no_number_is_refused(owned: Store, name: str) -> None:
     assert list(owned.turns("j1")) == []
 
 
+def test_what_was_begun_is_written_by_the_next_call_and_before_what_it_writes(owned: Store, bus: Opener) -> None:
+    owned.begin_commit([commit(1, steps=[step(1)])])
+    owned.begin_commit([commit(2, steps=[step(2, 2)]), commit(3, steps=[step(3, 3)])])
+    owned.commit([commit(4, steps=[step(4, 4)])])
+    assert [row.number for row in owned.steps("j1")] == [row.number for row in owned.transactions("j1")] == [1, 2, 3, 4]
+
+    owned.begin_commit([commit(5, steps=[step(5, 5)])])
+    assert owned.load("j1").transaction == transaction(5)
+    owned.begin_commit([commit(6, steps=[step(6, 6)])])
+    owned.commit([])
+    assert [row.number for row in bus().steps("j1")] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_commit_that_was_begun_is_refused_like_any_other(owned: Store, bus: Opener) -> None:
+    with pytest.raises(LostOwnership, match="another owner has taken the job"):  # noqa: PT012 - either may say it
+        owned.begin_commit([commit(epoch=2, steps=[step(1)])])
+        owned.commit([])
+    with pytest.raises(Duplicate):  # noqa: PT012 - either may say it
+        owned.begin_commit([commit(messages=[message(1), message(2, seq=0)])])
+        owned.load("j1")
+    assert (list(owned.steps("j1")), list(owned.messages("j1"))) == ([], [])
+
+    owned.begin_commit([commit(1, steps=[step(1)])])
+    owned.commit([])
+    assert len(list(bus().steps("j1"))) == 1
+
+
 def test_nothing_to_commit_is_no_error_and_changes_nothing(owned: Store) -> None:
     before = owned.load("j1")
     owned.commit([])

@@ -332,7 +332,16 @@ class Exported:
         """What other jobs have used up is not part of it."""
         return self.spending.get(day, Spent())
 
+    @property
+    def ahead(self) -> int:
+        """Nothing is written."""
+        return 0
+
     def commit(self, commits: Sequence[Commit]) -> None:
+        """Refused."""
+        self._refuse()
+
+    def begin_commit(self, commits: Sequence[Commit]) -> None:
         """Refused."""
         self._refuse()
 

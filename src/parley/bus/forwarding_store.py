@@ -47,6 +47,15 @@ class ForwardingStore:
         """Write all or none."""
         self._store.commit(commits)
 
+    @property
+    def ahead(self) -> int:
+        """After how many events a commit is best begun."""
+        return self._store.ahead
+
+    def begin_commit(self, commits: Sequence[Commit]) -> None:
+        """Begin to write all or none."""
+        self._store.begin_commit(commits)
+
     def alone(self) -> AbstractContextManager[object]:
         """No other process writes while it lasts."""
         return self._store.alone()

@@ -210,6 +210,15 @@ class MemoryStore:
             if commits:
                 self._wrote()
 
+    @property
+    def ahead(self) -> int:
+        """There is no one else to write."""
+        return 0
+
+    def begin_commit(self, commits: Sequence[Commit]) -> None:
+        """Write all or none, at once."""
+        self.commit(commits)
+
     # ---- inputs
 
     def put(self, job: str, kind: str, key: str, time: float, by: str, body: str) -> int:

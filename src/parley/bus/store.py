@@ -29,7 +29,14 @@ class Store(Protocol):
         """The process that owns the job, if a signal has stopped it; 0 if that is not so."""
 
     def commit(self, commits: Sequence[Commit]) -> None:
-        """Write all or none. LostOwnership if an epoch is no longer the job's."""
+        """Write all or none, after what was begun. LostOwnership if an epoch is no longer the job's."""
+
+    @property
+    def ahead(self) -> int:
+        """After how many events a commit is best begun, and more dealt with; 0: its caller waits for each."""
+
+    def begin_commit(self, commits: Sequence[Commit]) -> None:
+        """Begin to write all or none. The next call waits for the end of that, and raises what `commit` would have."""
 
     def alone(self) -> AbstractContextManager[object]:
         """No other process writes while it lasts: what is read inside still holds for a commit inside."""

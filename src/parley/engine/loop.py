@@ -10,7 +10,7 @@ from typing import Any
 from parley.base.json_codec import encode
 from parley.base.text import BadText, cut, fit
 from parley.bus.hash_chain import origin
-from parley.bus.rows import BusError, JobRow
+from parley.bus.rows import BusError, Commit, JobRow
 from parley.bus.slots import number_of
 from parley.bus.store import Store
 from parley.engine import effects, giving_up, inputs, quiescence, recovery
@@ -104,6 +104,7 @@ class Engine:
         self._apart = Compartments(world, self._own)
         self._blamed = defaultdict[str, set[str]](set)  # by job, the turns that were dealt with since the last commit
         self._stillborn: list[TurnEvent] = []  # the ends of turns that could not begin
+        self._begun = False  # whether the store has begun a commit that nothing has waited for
         self._look = True  # whether inputs may be waiting
         self._listened = 0.0  # when it was last looked whether another process has written
         self._ticked = 0.0  # by the pulse
@@ -212,8 +213,12 @@ class Engine:
         stillborn, self._stillborn = self._stillborn, []
         events = [*stillborn, *self.world.turns.events(0.0 if self._look or stillborn else timeout_seconds)]
         self._beat()
-        for event in events:
-            self._enter(event.job, event.turn, self._take, event)
+        last = 0
+        if size := self._part():
+            for last in range(size, len(events), size):
+                self._take_all(events[last - size : last])
+                self._commit_ahead()
+        self._take_all(events[last:])
         taken = self._take_inputs(busy=bool(events))
         if not events and not taken:
             self._write_lines()
@@ -221,6 +226,14 @@ class Engine:
                 self._enter(job.id, "", self._anchor, job)
         advanced = self._advance()
         return bool(events) or taken or advanced
+
+    def _part(self) -> int:
+        """After how many events a commit is begun while there are more; 0: after all of them."""
+        return 0 if any(job.guests.alone for job in self.jobs.values()) else self.world.store.ahead
+
+    def _take_all(self, events: Iterable[TurnEvent]) -> None:
+        for event in events:
+            self._enter(event.job, event.turn, self._take, event)
 
     def _beat(self) -> None:
         pulse, now = self.world.pulse, self.world.clock.monotonic()
@@ -369,14 +382,37 @@ class Engine:
 
     def _reduce(self) -> bool:
         """Let all follow that follows by itself, and commit it; whether anything was committed."""
+        commits = self._flush()
+        if commits or self._begun:
+            self.world.store.commit(commits)
+        self._begun = False
+        self._blamed.clear()
+        return bool(commits)
+
+    def _flush(self) -> list[Commit]:
+        """Let all follow that follows by itself: what is to be committed."""
         for job in self.jobs.values():  # all of them before any is flushed: what guests count together is seen by all
             self._enter(job.id, "", self._settle, job)
         self._restore_broken()
-        commits = [job.flush(self.world.clock.now()) for job in self.jobs.values() if job.dirty]
-        if commits:
+        return [job.flush(self.world.clock.now()) for job in self.jobs.values() if job.dirty]
+
+    def _commit_ahead(self) -> None:
+        """Begin to commit what has happened so far: the store writes it while the crank goes on.
+
+        Turns start when the crank has committed all: then all that they are told is on the bus. Any other effect comes
+        right after its own commit, since another owner does again what the last commit has asked for, and no more.
+        """
+        commits = self._flush()
+        if all(type(effect) is StartTurn for job in self.jobs.values() for effect in job.outbox):
+            self.world.store.begin_commit(commits)
+            self._begun = True
+        else:
             self.world.store.commit(commits)
+            self._begun = False
+            for job in list(self.jobs.values()):
+                self._act(job)
+            self._restore_broken()
         self._blamed.clear()
-        return bool(commits)
 
     def _settle(self, job: OwnedJob) -> None:
         """Reduce one job as far as it goes."""

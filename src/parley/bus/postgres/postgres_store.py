@@ -40,9 +40,9 @@ from parley.bus.postgres.postgres_errors import (
 )
 from parley.bus.postgres.postgres_queries import QUERIES
 from parley.bus.postgres.postgres_schema import MIGRATIONS, board_of, schema_of
-from parley.bus.postgres.postgres_writes import PlacedCommit, Written
+from parley.bus.postgres.postgres_writes import PlacedCommit, Values, Written
 from parley.bus.postgres.server_address import Address
-from parley.bus.postgres.server_connection import IDLE_SECONDS, ServerConnection, Session, connect, run
+from parley.bus.postgres.server_connection import IDLE_SECONDS, Begun, ServerConnection, Session, connect, run
 from parley.bus.rows import (
     PROTOCOL,
     REACH,
@@ -69,6 +69,7 @@ from parley.bus.slots import check_numbers
 DURABILITY = ("full", "normal")
 _BEFORE_ALL = -REACH - 1
 _NOTICE_SECONDS = 0.25  # a store that is told when something is written need not look more often
+_AHEAD = 128  # events: the server writes what follows from them in less time than it takes to get as much ready
 _PAGE_ROWS = 500  # a long read is many short ones: none keeps a snapshot for long
 
 
@@ -273,38 +274,68 @@ class PostgresStore:
 
     def commit(self, commits: Sequence[Commit]) -> None:
         """Write all or none, with one call of the server and one wait for its disk."""
-        for commit in commits:
-            if commit.job not in self._held or not self._server.is_ours:
-                raise LostOwnership(f"this process does not own job {commit.job}; nothing was written")
-            check_numbers(commit)
         if not commits:
+            self._server.finish()
             return
-        self.check()
-        placed = [PlacedCommit(commit, self._serials[commit.job]) for commit in commits]
-        try:
-            written = Written(placed, self._secret)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise BusError(
-                f"{self.where}: a row can't be kept as it is; nothing of it was written ({error})"
-            ) from error
-
-        def write(session: Session) -> None:
-            session.execute(QUERIES["commit_jobs"], (self._sender, self._generation, *written.values), prepare=True)
-
-        def again(session: Session) -> None:
-            # The lost connection's call is over, or will be refused: what is not there now was not written.
-            if not self._is_written(session, placed):
-                write(session)
-
+        placed, values = self._lay_out(commits)
         with self._server.lock:
+            self._server.finish()
             try:
-                self._server.call(write, again)
+                self._server.call(partial(self._write, values), partial(self._write_again, placed, values))
             except BusError as error:
                 raise _refusal(error, commits) from error
             if self._server.is_inside:
                 self._inside += placed
             else:
                 self._note(placed)
+
+    @property
+    def ahead(self) -> int:
+        """The server writes beside this process: while it does, as much again is got ready."""
+        return _AHEAD
+
+    def begin_commit(self, commits: Sequence[Commit]) -> None:
+        """Begin to write all or none: it is sent, and the next call waits for the answer."""
+        if not commits or self._server.is_inside:
+            self.commit(commits)
+            return
+        placed, values = self._lay_out(commits)
+
+        def failed(error: BusError) -> BusError:
+            return _refusal(error, commits)
+
+        with self._server.lock:
+            self._server.begin(
+                Begun(
+                    QUERIES["commit_jobs"],
+                    lambda: (self._sender, self._generation, *values),
+                    again=partial(self._write_again, placed, values),
+                    done=partial(self._note, placed),
+                    failed=failed,
+                )
+            )
+
+    def _lay_out(self, commits: Sequence[Commit]) -> tuple[list[PlacedCommit], Values]:
+        for commit in commits:
+            if commit.job not in self._held or not self._server.is_ours:
+                raise LostOwnership(f"this process does not own job {commit.job}; nothing was written")
+            check_numbers(commit)
+        self.check()
+        placed = [PlacedCommit(commit, self._serials[commit.job]) for commit in commits]
+        try:
+            return placed, Written(placed, self._secret).values
+        except (ValueError, TypeError, OverflowError) as error:
+            raise BusError(
+                f"{self.where}: a row can't be kept as it is; nothing of it was written ({error})"
+            ) from error
+
+    def _write(self, values: Values, session: Session) -> None:
+        session.execute(QUERIES["commit_jobs"], (self._sender, self._generation, *values), prepare=True)
+
+    def _write_again(self, placed: Sequence[PlacedCommit], values: Values, session: Session) -> None:
+        # The lost connection's call is over, or will be refused: what is not there now was not written.
+        if not self._is_written(session, placed):
+            self._write(values, session)
 
     def _is_written(self, session: Session, placed: Sequence[PlacedCommit]) -> bool:
         """Whether a group of commits is on the bus: all of it is, or none. A seal tells whose a transaction is."""

@@ -27,6 +27,10 @@ _MESSAGE_TEXTS = attrgetter("sender", "sender_thread", "agent", "thread", "key",
 _TURN_TEXTS = attrgetter("agent", "thread", "message", "host", "status")
 
 
+Values = tuple[str, str, str, str | None, str | None]
+"""How many rows each wave has of each table, all numbers, all times, and all texts in one of two ways."""
+
+
 class PlacedCommit(msgspec.Struct, frozen=True):
     """A commit, and its job's number on this bus."""
 
@@ -47,7 +51,7 @@ class Written:
         joined = _BETWEEN.join(self._texts)
         is_plain = joined.count(_BETWEEN) == len(self._texts) - 1 and not any(each in joined for each in _ESCAPED)
         texts = (joined, None) if is_plain else (None, to_json(self._texts))
-        self.values = (_array(counts), _array(self._numbers), _array(self._times), *texts)
+        self.values: Values = (_array(counts), _array(self._numbers), _array(self._times), *texts)
 
     def _wave(self, wave: Sequence[PlacedCommit]) -> list[int]:
         """Lay out commits of different jobs; how many rows each table gets."""

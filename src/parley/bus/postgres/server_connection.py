@@ -9,9 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
+import msgspec
 import psycopg
 from psycopg import Connection, IsolationLevel, sql
 from psycopg.conninfo import make_conninfo
+from psycopg.errors import error_from_result
+from psycopg.generators import fetch_many, send
+from psycopg.pq import ExecStatus
 
 from parley.bus.postgres.postgres_errors import explain, is_refusal, refused, unreachable
 from parley.bus.postgres.server_address import SILENT_SECONDS, Address
@@ -96,6 +100,20 @@ def _sooner(conninfo: str, seconds: float) -> str:
     return make_conninfo(conninfo, tcp_user_timeout=milliseconds, keepalives_idle=1, connect_timeout=whole)
 
 
+class Begun(msgspec.Struct, frozen=True):
+    """A statement that is sent, and whose end is awaited later. It is one transaction of its own.
+
+    `values` says what it is sent with, on the connection that there is by then. Where that is lost meanwhile, `again`
+    finds out on another what became of it. `done` is called when it has ended well; `failed` says what an error means.
+    """
+
+    statement: str
+    values: Callable[[], Sequence[Any]]
+    again: Callable[[Session], None]
+    done: Callable[[], None]
+    failed: Callable[[BusError], BusError]
+
+
 class ServerConnection:
     """One connection, which threads share: one call at a time goes on.
 
@@ -112,12 +130,15 @@ class ServerConnection:
         self._process = os.getpid()
         self._closed = False
         self._depth = 0  # of `alone`
+        self._begun: tuple[int, Begun] | None = None  # by the thread that began it
+        self._failed: tuple[int, BusError] | None = None  # what became of it, for that thread to hear
         self._session: Session | None = self._made()
 
     def call(self, work: Callable[[Session], Found], again: Callable[[Session], Found] | None = None) -> Found:
         """Do some work. Where the connection is lost in it, `again` finds out on another what became of it."""
         with self._lock:
             self._refuse_unusable()
+            self.finish()
             lost = self._session is None
             if lost and self._depth:  # what was written since `transaction` began is gone: nothing more may follow it
                 raise BusError(f"{self._where}: the connection to the server was lost; nothing was written")
@@ -145,7 +166,41 @@ class ServerConnection:
         """Do what may be left undone, before it is closed: a server that is away is not waited for."""
         with self._lock, suppress(psycopg.Error):
             if self._session is not None and not self._is_lost():
+                if self._begun is not None:
+                    self._begun = None
+                    with suppress(psycopg.Error):  # no call is left that could say so
+                        _receive(self._session)
                 work(self._session)
+
+    def begin(self, begun: Begun) -> None:
+        """Send a statement. Whatever is asked next waits for its end, and its error is raised in this thread."""
+
+        def again(session: Session) -> bool:
+            begun.again(session)
+            return False
+
+        try:
+            is_sent = self.call(lambda session: _send(session, begun), again)
+        except BusError as error:
+            raise begun.failed(error) from error
+        if is_sent:
+            self._begun = (threading.get_ident(), begun)
+        else:
+            begun.done()
+
+    def finish(self) -> None:
+        """Wait for the end of what was begun. Its error is raised in the thread that began it, now or later."""
+        with self._lock:
+            if self._begun is not None:
+                (thread, begun), self._begun = self._begun, None
+                try:
+                    self.call(_receive, begun.again)
+                    begun.done()
+                except BusError as error:
+                    self._failed = (thread, begun.failed(error))
+            if self._failed is not None and self._failed[0] == threading.get_ident():
+                (_, failed), self._failed = self._failed, None
+                raise failed from failed.__cause__
 
     @contextmanager
     def transaction(self, first: str, settle: Callable[[Session], bool]) -> Iterator[None]:
@@ -259,6 +314,23 @@ class ServerConnection:
 def run(session: Session, statement: str, values: Sequence[Any] = ()) -> None:
     """Run a statement that answers nothing."""
     session.execute(statement, values)
+
+
+def _send(session: Session, begun: Begun) -> bool:
+    """Send a statement whole, without a wait for what it answers."""
+    first, *others = begun.statement.split("%s")
+    numbered = first + "".join(f"${number}{part}" for number, part in enumerate(others, start=1))
+    values = [None if value is None else str(value).encode() for value in begun.values()]
+    session.pgconn.send_query_params(numbered.encode(), values)
+    session.wait(send(session.pgconn))
+    return True
+
+
+def _receive(session: Session) -> None:
+    """Wait for what a statement that was sent answers."""
+    for result in session.wait(fetch_many(session.pgconn)):
+        if result.status not in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
+            raise error_from_result(result, encoding=session.info.encoding)
 
 
 def _begin(session: Session, first: str) -> None:

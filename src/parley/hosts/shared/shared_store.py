@@ -66,6 +66,18 @@ class SharedStore(ForwardingStore):
                 self._published.publish(commit.job, turn_ended=bool(commit.ended))
         super().commit(commits)
 
+    @property
+    def ahead(self) -> int:
+        """A commit waits for what it names to be published."""
+        return super().ahead if self._published is None else 0
+
+    def begin_commit(self, commits: Sequence[Commit]) -> None:
+        """Begin to write all or none; not before all that they name is on the remote."""
+        if self._published is not None:
+            self.commit(commits)
+        else:
+            super().begin_commit(commits)
+
     def let_go(self) -> None:
         """Free the files of all jobs here; the bus itself is closed on its own."""
         for job in list(self._owned):
