@@ -36,9 +36,6 @@ HEADINGS = (
     "You said:",
     "Why you are asked:",
 )
-# One of these is in every heading; each as the eye sees it (`_skeleton`).
-_WORDS_OF_HEADINGS = ("human", "proxy", "request", "asker", "said", "iast", "interrupted", "asked")
-_PLAIN_LETTERS = str.maketrans("l10354|!@$", "iioesaiias")  # as `_LETTERS` and `_SIGNS`, of ASCII alone
 _DISGUISING = re.compile(r"[\[&<\x00-\x08\x0b-\x1f\x7f]")  # a bracket, an entity, a tag, what is not drawn
 QUOTE = "> "
 QUESTION = "[QUESTION]"
@@ -72,6 +69,8 @@ _BLANK = re.compile(f"(?:[^\\w&<\\x1b\\x9b{re.escape(_OPENING)}]|[_{_FILLERS}])*
 _ENTITY = re.compile("&(?:#0*91|#x0*5b|lbrack|lsqb);?", re.IGNORECASE)
 _TAG = re.compile("<[^<>]{1,80}>")
 _COMMAND = re.compile("(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]")  # a terminal's escape sequence: it is not drawn
+_FIRST_WORDS = 3  # of a heading: few lines of other texts begin with the same
+_PAIRS = {"m": "|[rR][nN]", "w": "|[vV][vV]"}  # two letters that look like one
 _ITEM = r"(?:[\W_]|[^\W_]{1,4}[.):](?=\W))*"  # what may precede a heading, such as an item's number
 
 
@@ -105,6 +104,28 @@ def _headings() -> re.Pattern[str]:
         end = r"[^\w:(]{0,6}[:(]" if last in ":(" else ""
         parts.append(r"[\W_]{0,6}".join(map(_like, words)) + end)
     return re.compile(f"{_ITEM}(?:{'|'.join(parts)})")
+
+
+@cache
+def _plain_headings() -> re.Pattern[str]:
+    """A pattern for a text of plain ASCII as it is written, behind a line's end. It finds more than headings."""
+    words = [re.findall(r"[^\W_]+", _skeleton(heading))[:_FIRST_WORDS] for heading in HEADINGS]
+    headings = "|".join(sorted({r"[\W_]{0,6}".join(map(_as_written, each)) for each in words}))
+    begins = "|".join(sorted({_as_written(first[:2]) for first, *_ in words}))
+    item = r"[0-9A-Za-z|!@$]{1,8}[.):](?=[^0-9A-Za-z])"  # an `_ITEM`, of letters that may be signs
+    before = rf"(?:[^0-9A-Za-z\n|!@$]++|(?!{begins})(?:[|!@$]|{item}))*+"
+    return re.compile(rf"\n{before}(?={begins})(?:{item}|{headings})")
+
+
+def _as_written(word: str) -> str:
+    """A word as it may be written in ASCII to look like that."""
+    return "".join(f"(?:{_signs_like(letter)}{_PAIRS.get(letter, '')})" for letter in word)
+
+
+@cache
+def _signs_like(letter: str) -> str:
+    seen = ((sign, _skeleton(sign)) for sign in map(chr, range(33, 127)))
+    return f"[{''.join(re.escape(sign) for sign, plain in seen if letter in (plain, plain.translate(_SIGNS)))}]"
 
 
 def _like(word: str) -> str:
@@ -170,10 +191,9 @@ def _is_headed(line: str) -> bool:
 
 def quoted(text: str) -> str:
     """A text of an agent or a person with each line quoted that begins like one of the protocol's."""
-    if text.isascii() and not _DISGUISING.search(text):  # most texts: no mark can begin, and few words can be a heading
-        seen = text.lower().translate(_PLAIN_LETTERS).replace("vv", "w").replace("rn", "m")
-        if not any(word in seen for word in _WORDS_OF_HEADINGS):
-            return text
+    is_plain = text.isascii() and not _DISGUISING.search(text)  # as most are: no mark can begin in it
+    if is_plain and not _plain_headings().search(f"\n{text}"):
+        return text
     return "".join(_quoted(line) for line in text.splitlines(keepends=True))
 
 

@@ -49,7 +49,7 @@ def check(text: str, most: int, name: str = "it") -> str:
     """A text of at most so many characters, without NUL and lone surrogates; BadText, by its name, otherwise."""
     if len(text) > most:
         raise BadText(f"{name} has {len(text)} characters", f"keep it within {most}")
-    if found := _NO_CHARACTER.search(text):
+    if not _is_plain_ascii(text) and (found := _NO_CHARACTER.search(text)):
         what = "a NUL character" if found[0] == "\0" else "half of a surrogate pair"
         raise BadText(f"{name} has {what}", "write the character itself", text.count("\n", 0, found.start()) + 1)
     return text
@@ -68,7 +68,12 @@ def decode(data: bytes, most: int) -> str:
 
 def mended(text: str) -> str:
     """A text with each NUL and lone surrogate replaced."""
-    return text if text.isascii() and "\0" not in text else _NO_CHARACTER.sub(LOST, text)
+    return text if _is_plain_ascii(text) else _NO_CHARACTER.sub(LOST, text)
+
+
+def _is_plain_ascii(text: str) -> bool:
+    """Whether a text is of ASCII without NUL, which is seen at once."""
+    return text.isascii() and "\0" not in text
 
 
 def fit(text: str, most: int) -> str:
