@@ -21,6 +21,7 @@ from parley.bus.rows import BusError
 
 LEASE_SECONDS = 10.0
 RENEWAL_SECONDS = 3.0
+_DEAF_SECONDS = 0.01  # after a notice of the store's own: one that commits all the time is not to wake this each time
 _RETRY_SECONDS = 0.1  # as soon as others, which may find that the lease has ended meanwhile
 
 
@@ -38,6 +39,7 @@ class LeaseThread:
         self._owner = owner
         self._seconds = lease_seconds
         self._every = min(RENEWAL_SECONDS, lease_seconds * RENEWAL_SECONDS / LEASE_SECONDS)
+        self._heard_itself = False  # whether the store itself has written
         self._written = threading.Event()
         self._stopped = threading.Event()
         self._process = os.getpid()
@@ -79,6 +81,8 @@ class LeaseThread:
     def _hear(self, notice: Notify) -> None:
         if notice.payload != self._owner:
             self._tell()
+        else:
+            self._heard_itself = True
 
     def _tell(self) -> None:
         self._written.set()
@@ -114,3 +118,6 @@ class LeaseThread:
         session.pgconn.consume_input()
         while (notice := session.pgconn.notifies()) is not None:
             self._hear(Notify(notice.relname.decode(), notice.extra.decode(), notice.be_pid))
+        if self._heard_itself:
+            self._heard_itself = False
+            self._stopped.wait(_DEAF_SECONDS)
