@@ -214,7 +214,7 @@ class Engine:
         events = [*stillborn, *self.world.turns.events(0.0 if self._look or stillborn else timeout_seconds)]
         self._beat()
         last = 0
-        if size := self._part():
+        if len(events) > 1 and (size := self._part()):
             for last in range(size, len(events), size):
                 self._take_all(events[last - size : last])
                 self._commit_ahead()
