@@ -310,7 +310,7 @@ class Cluster:
                     "asyncio": SimpleNamespace(run=lambda done: done),
                 },
             ),
-            (over_turns, {"threading": threads}),
+            (over_turns, {"threading": threads, "time": time}),
             (turn_workflow, {"workflow": self.temporal}),
         ]
         with ExitStack() as stack:

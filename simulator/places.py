@@ -94,7 +94,7 @@ class SimMirror:
         if order.site.writable:
             self._disk.work[_workspace(order)] = dict(files)
 
-    def drop(self, orders: Sequence[Order]) -> None:
+    def drop(self, orders: Sequence[Order], stop: Callable[[], bool] = lambda: False) -> None:
         """Delete the refs of turns that are over."""
         over = tuple(f"{_turn(order)}/" for order in orders)
 

@@ -2,7 +2,7 @@
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,11 @@ from parley.hosts.host_board import Claimed, HostBoard, HostRefused
 from parley.hosts.mirror.mirror_errors import MirrorError
 from parley.hosts.mirror.place_mirror import PlaceMirror, Shipped
 from parley.hosts.temporal_link import TemporalAddress
-from parley.hosts.turn_host import ENDED, TurnHost, WakingTurns
+from parley.hosts.turn_host import DEAD, ENDED, TurnHost, WakingTurns
 from parley.hosts.turn_workflow import HANDED_BACK
 from parley.hosts.worker import HostWorker, WorkerOptions, WorkerPlace
-from parley.ports.turns import Ended, Order, Site, TurnEvent
+from parley.ports.turns import Ended, Order, Progress, Site, TurnEvent
+from parley.workspaces.safe_git import JobGivenUp
 from tests.hosts.test_board import BoardScene
 from tests.postgres_server import Server
 
@@ -94,17 +95,22 @@ class SlowTurns(NoTurns):
         self.did.put(f"ended {turn}")
 
 
-class FailingTurns(NoTurns):
-    """What begins is lost at once; `before`: what happens first."""
+class QuickTurns(NoTurns):
+    """What begins ends at once, or is lost by a fault; `before`: what happens first, and what the turn tells."""
 
-    def __init__(self, before: Callable[[], None]) -> None:
+    def __init__(self, before: Callable[[], None], fault: str = "", *told: TurnEvent) -> None:
         super().__init__()
-        self._before = before
+        self._before, self._fault = before, fault
         self._ended: list[TurnEvent] = []
+        self._told = told
 
     def submit(self, order: Order) -> None:
         self._before()
-        self._ended.append(Ended(order.job, order.turn, order.epoch, fault="it could not be run", hard=True))
+        ended = Ended(order.job, order.turn, order.epoch, fault=self._fault, hard=bool(self._fault))
+        self._ended += [*self._told, ended]
+
+    def cancel(self, job: str, turn: str) -> None:
+        """It has ended."""
 
     def events(self, timeout_seconds: float) -> list[TurnEvent]:
         if not self._ended:
@@ -129,6 +135,36 @@ class QuickMirror:
 
     def forget_bases(self, unused_since: float) -> None:
         """None is old."""
+
+
+class HeldMirror(QuickMirror):
+    """What a turn leaves is being carried, until the remote takes it."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home, queue.SimpleQueue())
+        self.carrying, self.may_go = threading.Event(), threading.Event()
+
+    def give_back(self, order: Order, laid: Order, attempt: int, stop: Callable[[], bool]) -> Shipped:
+        self.carrying.set()
+        while True:
+            goes = self.may_go.wait(0.02)
+            if stop():
+                raise JobGivenUp("git push was stopped: the job is given up")
+            if goes:
+                return Shipped("0" * 40, "refs/parley/back")
+
+
+class AwayBoard(HostBoard):
+    """The database is away, and a turn tells something."""
+
+    def __init__(self, host: HostBoard) -> None:
+        super().__init__(host._link, host.name, host.worker)
+        self.telling, self.is_back = threading.Event(), threading.Event()
+
+    def tell(self, key: TurnKey, attempt: int, first: int, bodies: Sequence[str]) -> bool:
+        self.telling.set()
+        assert self.is_back.wait(60)
+        return super().tell(key, attempt, first, bodies)
 
 
 @pytest.fixture
@@ -199,7 +235,9 @@ def test_an_agent_that_fails_on_a_full_disk_is_not_to_blame(
     mirror = QuickMirror(tmp_path, queue.SimpleQueue())
     shipped = documents.shipped_text(Shipped("0" * 40, "refs/parley/sent"))
     scene.board.put(KEY, "coder", "dispatch:1", documents.order_text(order(tmp_path)), shipped)
-    with closing(TurnHost(board, cast("WakingTurns", FailingTurns(fill)), cast("PlaceMirror", mirror), 2)) as turns:
+    with closing(
+        TurnHost(board, cast("WakingTurns", QuickTurns(fill, "it could not be run")), cast("PlaceMirror", mirror), 2)
+    ) as turns:
         assert turns.take(KEY).result(60) == (HANDED_BACK if full else ENDED)
 
     (event,) = scene.board.events([(KEY, 0)])
@@ -207,6 +245,79 @@ def test_an_agent_that_fails_on_a_full_disk_is_not_to_blame(
     assert isinstance(ended, Ended)
     assert (event.how, ended.hard) == (("handed back", False) if full else ("ended", True))
     assert ("is full" in ended.fault) is full
+
+
+# ---- a turn that has ended, and is to be ended -----------------------------------------------------
+
+
+def put_out(scene: BoardScene, folder: Path) -> None:
+    shipped = documents.shipped_text(Shipped("0" * 40, "refs/parley/sent"))
+    scene.board.put(KEY, "coder", "dispatch:1", documents.order_text(order(folder)), shipped)
+
+
+def last_told(scene: BoardScene) -> tuple[str, Ended, Shipped | None]:
+    """How the turn is over, its end, and the files that came along."""
+    event = scene.board.events([(KEY, 0)])[-1]
+    ended, shipped = documents.read_event(event.body, KEY.job, KEY.turn)
+    assert isinstance(ended, Ended)
+    return event.how, ended, shipped
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_a_turn_that_has_ended_counts_though_its_host_ends_if_the_remote_takes_its_files_soon(
+    scene: BoardScene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes: bool
+) -> None:
+    monkeypatch.setattr(turn_host, "LAST_PUSH_SECONDS", 60.0 if takes else 0.2)
+    mirror, board = HeldMirror(tmp_path), scene.host("one", "w1")
+    put_out(scene, tmp_path)
+    turns = cast("WakingTurns", QuickTurns(lambda: None))
+    with closing(TurnHost(board, turns, cast("PlaceMirror", mirror), 2)) as host:
+        taken = host.take(KEY)
+        assert mirror.carrying.wait(60)
+        host.hand_back()
+        if takes:
+            mirror.may_go.set()
+        assert taken.result(60) == (ENDED if takes else HANDED_BACK)
+
+    how, ended, shipped = last_told(scene)
+    assert (how, bool(shipped)) == (("ended", True) if takes else ("handed back", False))
+    assert ended.fault == ("" if takes else "its host one ended, and gave the turn back")
+
+
+def test_what_a_turn_has_written_goes_back_though_it_is_cancelled_when_it_has_just_ended(
+    scene: BoardScene, tmp_path: Path
+) -> None:
+    mirror, board = HeldMirror(tmp_path), scene.host("one", "w1")
+    put_out(scene, tmp_path)
+    turns = cast("WakingTurns", QuickTurns(lambda: None))
+    with closing(TurnHost(board, turns, cast("PlaceMirror", mirror), 2)) as host:
+        taken = host.take(KEY)
+        assert mirror.carrying.wait(60)
+        scene.board.cancel(KEY)
+        host.look()
+        mirror.may_go.set()
+        assert taken.result(60) == DEAD
+
+    how, _, shipped = last_told(scene)
+    assert how == "dead"
+    assert shipped is not None
+
+
+def test_a_turn_that_has_ended_while_its_host_was_alone_counts(scene: BoardScene, tmp_path: Path) -> None:
+    board = AwayBoard(scene.host("one", "w1"))
+    put_out(scene, tmp_path)
+    progress = Progress(KEY.job, KEY.turn, "it is all but done")
+    turns = QuickTurns(lambda: None, "", progress)
+    mirror = QuickMirror(tmp_path, queue.SimpleQueue())
+    with closing(TurnHost(board, cast("WakingTurns", turns), cast("PlaceMirror", mirror), 2)) as host:
+        taken = host.take(KEY)
+        assert board.telling.wait(60)
+        host._done(lambda: None)  # the pump has handed its end on
+        assert host.abandon()
+        board.is_back.set()
+        assert taken.result(60) == ENDED
+
+    assert last_told(scene)[0] == "ended"
 
 
 # ---- a worker whose pump is gone ---------------------------------------------------------------------

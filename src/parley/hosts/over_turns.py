@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Collection
 
 from parley.hosts.mirror.place_mirror import PlaceMirror
@@ -10,6 +11,7 @@ from parley.ports.turns import Order
 from parley.ports.workspaces import WorkspaceError
 
 WAIT_SECONDS = 10.0  # for others that end meanwhile
+LEAVE_SECONDS = 5.0  # for what is left when the process ends: the remote may not answer
 
 
 class OverTurns:
@@ -26,6 +28,7 @@ class OverTurns:
         self._thread: threading.Thread | None = None
         self._waits = False
         self._closed = threading.Event()
+        self._until = float("inf")  # when no more is deleted
 
     def add(self, orders: Collection[Order]) -> None:
         """Turns are over. Any thread may call it, and none waits for the remote."""
@@ -38,7 +41,8 @@ class OverTurns:
             self._thread.start()
 
     def close(self) -> None:
-        """Delete what is left: this process ends."""
+        """Delete what is left, if the remote takes it soon: this process ends."""
+        self._until = time.monotonic() + LEAVE_SECONDS
         self._closed.set()
         with self._lock:
             thread = self._thread if self._waits else None
@@ -57,9 +61,11 @@ class OverTurns:
         with self._deleting:
             with self._lock:
                 over, self._over = self._over, []
+            if not over or time.monotonic() > self._until:
+                return
             try:
                 with self._carrying:
-                    self._mirror.drop(over)
+                    self._mirror.drop(over, lambda: time.monotonic() > self._until)
             except (WorkspaceError, OSError):
                 with self._lock:
                     self._over += over

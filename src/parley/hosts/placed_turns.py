@@ -16,8 +16,8 @@ from parley.bus.rows import BusError
 from parley.hosts import turn_documents as documents
 from parley.hosts.board import COORDINATORS, OVER, READ_BYTES, Board, BoardEvent, HostRow, TurnKey, TurnStanding, bus_of
 from parley.hosts.board_link import Bell, BoardLink, Connect, Stopping
-from parley.hosts.mirror.mirror_errors import PlaceRefused
-from parley.hosts.mirror.place_mirror import PlaceMirror
+from parley.hosts.mirror.mirror_errors import PlaceRefused, RemoteTrouble
+from parley.hosts.mirror.place_mirror import PlaceMirror, Shipped
 from parley.hosts.over_turns import OverTurns
 from parley.hosts.placer import Placer
 from parley.hosts.turn_documents import BoardReply, NotReadable
@@ -41,6 +41,8 @@ ENDING_SECONDS = 120.0  # after which a host that lives and does not end a cance
 MOST_GIVEN_BACK = 10  # times in a row; from then on it counts against the turn's agent: no job goes round for ever
 CARRY_AGAIN_SECONDS = 30.0  # after which a turn is tried again whose files could not be carried
 KEEP_SECONDS = 5.0  # for fetching what a turn that was cancelled had written
+HURRIED_SECONDS = 1.0  # the same, where another's could not be fetched a moment ago
+MOMENT_SECONDS = 30.0
 CARRIERS = 4  # threads that carry files at once
 
 Key = tuple[str, str]  # a job, and a turn of it
@@ -109,6 +111,7 @@ class PlacedTurns:
         self._told: queue.SimpleQueue[tuple[_Out | None, TurnEvent | BusError | None]] = queue.SimpleQueue()
         self._carrying = threading.Semaphore(CARRIERS)
         self._over = OverTurns(mirror, self._carrying)
+        self._hurried = float("-inf")  # until when what cancelled turns had written gets less time
         self._closed = False
         self._bell = Bell(connect, f"{schema}{COORDINATORS}", self._ring)
         self._bell.start()
@@ -235,11 +238,22 @@ class PlacedTurns:
         try:
             shipped = documents.read_event(last.body, key.job, key.turn)[1] if last is not None else None
             if shipped is not None:
-                deadline = time.monotonic() + KEEP_SECONDS
-                with self._carrying:
-                    self._mirror.take_back(order, shipped, lambda: time.monotonic() > deadline)
+                self._take_in_time(order, shipped)
         except (WorkspaceError, NotReadable) as error:
             self._report(f"{key.job}: what turn {key.turn} had written is not kept: {error}")
+
+    def _take_in_time(self, order: Order, shipped: Shipped) -> None:
+        """Take files back, if the remote gives them soon: whoever cancels turns waits, and there may be many."""
+        begun = time.monotonic()
+        seconds = HURRIED_SECONDS if begun < self._hurried else KEEP_SECONDS
+        try:
+            with self._carrying:
+                self._mirror.take_back(order, shipped, lambda: time.monotonic() > begun + seconds)
+        except WorkspaceError as error:
+            if time.monotonic() < begun + seconds:
+                raise
+            self._hurried = time.monotonic() + MOMENT_SECONDS
+            raise RemoteTrouble(f"the git remote did not give it within {seconds:g} s") from error
 
     def wake(self) -> None:
         """Let `events` return at once. Any thread may call it."""

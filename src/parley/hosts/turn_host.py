@@ -60,6 +60,7 @@ class _Stop(Enum):
 
     CANCELLED = auto()  # or it is this host's no more
     HANDED_BACK = auto()  # the host ends
+    ALONE = auto()  # the host could not reach the board for too long
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +73,7 @@ class _Running:
         default_factory=queue.SimpleQueue
     )  # None: look for replies
     stop: _Stop | None = None
+    last: float = 0.0  # until when its files may be pushed, once it is to end
     begun: bool = False
     attempt: int = 0
     places: frozenset[str] = frozenset()  # where it writes
@@ -214,7 +216,7 @@ class TurnHost:
             running = [one for one in self._running.values() if one.stop is None]
         for one in running:
             self._do(partial(self._turns.cancel, one.key.job, one.key.turn))
-            self._end_one(one, _Stop.HANDED_BACK)
+            self._end_one(one, _Stop.ALONE)
         return bool(running)
 
     def close(self) -> None:
@@ -229,6 +231,7 @@ class TurnHost:
     @staticmethod
     def _end_one(one: _Running, why: _Stop) -> None:
         if one.stop is None:
+            one.last = time.monotonic() + LAST_PUSH_SECONDS  # first: its own thread may look at any moment
             one.stop = why
             one.told.put(why)
 
@@ -328,7 +331,7 @@ class TurnHost:
         except (WorkspaceError, NotReadable, OSError) as error:
             return self._not_begun(one, error)
         if one.stop is not None or not self._board.begin(one.key, one.attempt):
-            return self._end(one, DEAD if one.stop is not _Stop.HANDED_BACK else HANDED_BACK)
+            return self._end(one, _how(one.stop))
         one.begun = True
         self._rest_if_stale(laid)
         self._do(partial(self._submit, one, laid))
@@ -351,7 +354,7 @@ class TurnHost:
     def _not_begun(self, one: _Running, error: Exception) -> str:
         """The turn's place could not be laid out: another host may fare better; after some tries the engine is told."""
         if one.stop is not None:
-            return self._end(one, DEAD if one.stop is not _Stop.HANDED_BACK else HANDED_BACK)
+            return self._end(one, _how(one.stop))
         set_up = error if isinstance(error, SetUpFailed) else None
         if (set_up is None and one.attempt < TRIES) or not self._board.begin(one.key, one.attempt):
             return self._end(one, HANDED_BACK)
@@ -374,10 +377,11 @@ class TurnHost:
             with contextlib.suppress(queue.Empty):
                 while True:
                     told.append(one.told.get_nowait())
-            if (stop := next((each for each in told if isinstance(each, _Stop)), None)) is not None:
-                return self._stop(one, order, laid, stop)
+            stop = next((each for each in told if isinstance(each, _Stop)), None)
             events = [each for each in told if each is not None and not isinstance(each, _Stop)]
             end = next((each for each in events if isinstance(each, Ended)), None)
+            if stop is not None and (end is None or stop is _Stop.CANCELLED):
+                return self._stop(one, order, laid, stop)
             if not self._tell(one, [self._event(one, order, laid, each) for each in events if each is not end]):
                 return self._stop(one, order, laid, _Stop.CANCELLED)
             if end is not None:
@@ -413,19 +417,26 @@ class TurnHost:
             self._do(partial(self._turns.reply, job, turn, number, reply.ok, reply.text, reply.data))
 
     def _finish(self, one: _Running, order: Order, laid: Order, event: Ended) -> str:
-        """The turn has ended by itself: its files are pushed, then the board takes its end or does not."""
+        """The turn has ended by itself: its files are pushed, then the board takes its end or does not.
+
+        Also where its host ends, or it was cancelled, if the remote takes them soon: what was done is not done again.
+        """
         self._sessions[laid.job, laid.agent, laid.thread] = event.handle
         shipped: Shipped | None = None
+        soonest = time.monotonic() + LAST_PUSH_SECONDS
         try:
-            shipped = self._give_back(one, order, laid, lambda: one.stop is not None)
+            shipped = self._give_back(
+                one, order, laid, lambda: one.stop is not None and time.monotonic() > max(one.last, soonest)
+            )
         except PlaceRefused as error:  # by what the agent left: it would be refused on any host
             event = replace(event, fault=str(error))
         except (WorkspaceError, OSError) as error:
-            event = self._given_back(one, error)
+            event = self._given_back(one, error) if one.stop is None else self._stopped(one, one.stop)
         if event.fault and not event.given_back and not self.disk.has_room:  # then anything may fail, on any agent
             said = cut(f"{self._board.name}: {self.disk.full}: {event.fault}", FAULT_LENGTH)
             event = replace(event, fault=said, given_back=True, hard=False, unconfined=False)
-        one.failed, self.unconfined = bool(event.fault) and not event.given_back, bool(event.unconfined)
+        one.failed = bool(event.fault) and not event.given_back and one.stop is None
+        self.unconfined = bool(event.unconfined)
         how = HANDED_BACK if event.given_back else ENDED
         return self._end(one, how, documents.event_text(event, shipped))
 
@@ -436,10 +447,14 @@ class TurnHost:
         deadline = time.monotonic() + LAST_PUSH_SECONDS
         with contextlib.suppress(WorkspaceError, OSError):
             shipped = self._give_back(one, order, laid, lambda: time.monotonic() > deadline)
-        handed_back = why is _Stop.HANDED_BACK
-        fault = f"its host {self._board.name} ended, and gave the turn back" if handed_back else "it was cancelled"
-        ended = one.key.ended(fault, given_back=handed_back)
-        return self._end(one, HANDED_BACK if handed_back else DEAD, documents.event_text(ended, shipped))
+        return self._end(one, _how(why), documents.event_text(self._stopped(one, why), shipped))
+
+    def _stopped(self, one: _Running, why: _Stop) -> Ended:
+        """The end of a turn that its host has ended."""
+        if why is _Stop.CANCELLED:
+            return one.key.ended("it was cancelled")
+        did = "ended" if why is _Stop.HANDED_BACK else "could not reach PostgreSQL for too long"
+        return one.key.ended(f"its host {self._board.name} {did}, and gave the turn back", given_back=True)
 
     def _give_back(self, one: _Running, order: Order, laid: Order, stop: Callable[[], bool]) -> Shipped:
         """Push the turn's files as they are now: at its end, and where a call is judged by them."""
@@ -459,6 +474,11 @@ class TurnHost:
 
 
 _NOT_MINE = (False, 0)
+
+
+def _how(why: _Stop | None) -> str:
+    """How a turn is over that its host has ended."""
+    return DEAD if why in (None, _Stop.CANCELLED) else HANDED_BACK
 
 
 def _written_by(order: Order) -> frozenset[str]:

@@ -35,6 +35,7 @@ TEMPORAL_AGAIN_SECONDS = 1.0
 GOES_ON = "goes on"  # the code of a turn that this host no longer tells Temporal about
 ASK_SECONDS = 2.0  # between two looks whether Temporal is there
 SILENT_SECONDS = 5.0  # without an answer of the board, after which it can't be reached
+TEMPORAL_END_SECONDS = 5.0  # for taking leave of Temporal, after the drain: it may be gone, and its library waits long
 LAST_SECONDS = 10.0  # that handing back may take, after the limit of a drain
 SOONEST_SECONDS = 0.05  # between two heartbeats
 SIGNS = 5  # of life, in the time after which a host counts as lost
@@ -128,9 +129,12 @@ class HostWorker:
         bell.start()
         living.start()
         threading.Thread(target=self._show_systemd, args=(host,), name="parley-systemd", daemon=True).start()
+        offering = threading.Thread(target=self._offer_turns, args=(host,), name="parley-temporal", daemon=True)
+        offering.start()
         try:
-            asyncio.run(self._offer(host))
-            self._drain(host)
+            self._ending.wait()
+            self._drain(host)  # at once: taking leave of a Temporal that is out of reach takes a minute
+            offering.join(TEMPORAL_END_SECONDS)
         finally:
             self._link.stop()
             life.stop()
@@ -252,6 +256,13 @@ class HostWorker:
 
     # ---- Temporal ----------------------------------------------------------------------------------
 
+    def _offer_turns(self, host: TurnHost) -> None:
+        """In a thread of its own: offer slots until told to stop."""
+        try:
+            asyncio.run(self._offer(host))
+        except Exception as error:  # noqa: BLE001 - a host that takes no turns any more has to end
+            self._give_out(f"a fault of Parley's: {type(error).__name__}: {error}")
+
     async def _offer(self, host: TurnHost) -> None:
         """Poll Temporal for turns until told to stop; begin again where Temporal goes away."""
         trouble = ""
@@ -306,9 +317,7 @@ class HostWorker:
             ending.cancel()
             asking.cancel()
             self._temporal_answers = False
-            for worker in (*workers, placing):
-                with contextlib.suppress(RuntimeError):
-                    await worker.shutdown()
+            await asyncio.gather(*(worker.shutdown() for worker in (*workers, placing)), return_exceptions=True)
             ended = await asyncio.gather(*running, return_exceptions=True)
         for one in ended:
             if isinstance(one, Exception):

@@ -187,11 +187,13 @@ class PlaceMirror:
                 self._lay(mirror, reader, place, (manifest, entries), parts, _Brought(self._hidden(place)))
             mirror.set_ref(_own_ref(_LAST_BACK, place), mirror.commit(tree))
 
-    def drop(self, orders: Iterable[Order]) -> None:
+    def drop(self, orders: Iterable[Order], stop: Stop = _goes_on) -> None:
         """Delete the refs of turns that are over from the remote: all of them in one push."""
         found: list[tuple[Order, MirrorRepository]] = []
+        whose = WhoseGit(given_up=stop)  # it is none of the job's: a job that was given up has refs there, too
         for order in orders:
-            mirror = MirrorRepository.existing(self.home / "jobs" / order.job) if JOB_ID.fullmatch(order.job) else None
+            folder = self.home / "jobs" / order.job
+            mirror = MirrorRepository.existing(folder, whose) if JOB_ID.fullmatch(order.job) else None
             if mirror is not None:  # else it was never sent, or the job's files are deleted, along with its refs
                 found.append((order, mirror))
         while found:
