@@ -9,7 +9,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from parley.cli.common import Workplace
 from parley.cli.looking.repository_contexts import context_of
@@ -123,3 +125,35 @@ def test_a_job_waits_for_a_remote_that_is_down_and_says_so_once(hosts: TwoHomes)
         out, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (0, ""), (out, said)
     assert hosts.there.run("audit", job).code == 0
+
+
+def test_a_bus_that_is_older_than_the_remote_is_not_gone_on_with_by_any_home(hosts: TwoHomes, server: Server) -> None:
+    job = hosts.here.start(LEADS)
+    with restored_later(hosts, server):
+        question = next(each for each in told(hosts.here, "inbox")["questions"] if each["job"] == job)
+        assert hosts.here.run("answer", question["id"], "yes", "--approve").code == 0
+        assert hosts.here.run("resume", job).code == 4
+    for home in (hosts.here, hosts.there):
+        refused = home.run("resume", job)
+        assert refused.code == 1, refused
+        assert "its record does not hold (transactions " in refused.err.splitlines()[-1]
+        assert f"give it up with `parley withdraw {job}`" in refused.err.splitlines()[-1]
+    assert hosts.there.run("withdraw", job, "--yes").code == 0
+    assert told(hosts.here, "show", job)["state"] == "WITHDRAWN"
+    other = hosts.here.start(LEADS)  # the bus itself is as good as before
+    assert hosts.there.run("resume", other).code == 4
+
+
+@contextmanager
+def restored_later(hosts: TwoHomes, server: Server) -> Iterator[None]:
+    """Take a dump of the bus, and bring it back after what happens meanwhile."""
+    tools = (server._bin / "initdb").resolve().parent
+    dump, bus = hosts.remote.with_name("office.dump"), told(hosts.here, "hosts")["bus"]
+    words = (f"--schema=parley_{bus}*", "--format=custom", f"--file={dump}", server.url)
+    subprocess.run([tools / "pg_dump", *words], check=True)
+    yield
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        asked = "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s)"
+        for (schema,) in connection.execute(asked, (f"parley_{bus}",)).fetchall():
+            connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
+    subprocess.run([tools / "pg_restore", f"--dbname={server.url}", dump], check=True)

@@ -144,7 +144,8 @@ class HeldMirror(QuickMirror):
         super().__init__(home, queue.SimpleQueue())
         self.carrying, self.may_go = threading.Event(), threading.Event()
 
-    def give_back(self, order: Order, laid: Order, attempt: int, stop: Callable[[], bool]) -> Shipped:
+    def give_back(self, *given: object) -> Shipped:
+        stop = cast("Callable[[], bool]", given[-1])
         self.carrying.set()
         while True:
             goes = self.may_go.wait(0.02)

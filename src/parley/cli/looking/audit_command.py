@@ -67,9 +67,11 @@ def audited(store: Store, place: Workplace, job: str) -> AuditReport:
 def unsound(store: Store, place: Workplace, job: str, *, whole: bool = False) -> str:
     """Why the record of a job without an owner is not sound; empty where it is.
 
-    `whole`: each commit waited for the disk, so only another program can have cut the record's end.
+    `whole`: each commit waited for the disk, so only another program can have cut the record's end. Where coordinators
+    share a home, another one may have seen more of it: what its turns' commits say is then asked for.
     """
-    found = audit(store, job, read_anchor(state_text(place, job)) if whole else None).findings
+    witnesses = workspaces(place.home).latest_anchors(job) if whole else []
+    found = audit(store, job, read_anchor(state_text(place, job)) if whole else None, witnesses=witnesses).findings
     if not found or store.owner_lives(job):
         return ""
     return (

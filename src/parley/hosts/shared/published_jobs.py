@@ -186,13 +186,16 @@ class PublishedJobs:
 
     # ---- everyone ------------------------------------------------------------------------------
 
-    def bring(self, job: str) -> bool:
-        """Bring the state that was last published, unless a process of this host owns the job; whether it was new."""
+    def bring(self, job: str, *, latest: bool = False) -> bool:
+        """Bring the state that was last published, unless a process of this host owns the job; whether it was new.
+
+        `latest`: ask the remote which that is, and not the bus, which may have been restored to an older state.
+        """
         if job in self._owned:
             return False
         said = self._table.published(job)
         mirror = MirrorRepository.existing(self._folder(job), self._whose(job))
-        if not said or (mirror is not None and mirror.ref(_HERE) == said):
+        if not said or (not latest and mirror is not None and mirror.ref(_HERE) == said):
             return False
         try:
             lock = self._lock(job, 0.0)
@@ -201,6 +204,8 @@ class PublishedJobs:
         try:
             mirror = self._mirror(job, said)
             with mirror.used():
+                if latest and self._remote.listed(mirror.git, self._ref(job)).get(self._ref(job)) == mirror.ref(_HERE):
+                    return False
                 there = self._fetch(job, mirror)
                 self._state(job).lay_out(mirror, there)
                 mirror.set_ref(_HERE, there)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from parley.hosts.mirror.mirror_errors import MirrorError
 from parley.hosts.shared.published_jobs import PublishedJobs
 from parley.ports.turns import Site
 from parley.ports.workspaces import SentFile, WorkspaceError
@@ -44,6 +46,14 @@ class SharedWorkspaces(JobWorkspaces):
     def own_repository(self, job: str) -> JobRepository:
         """The same, as it is here."""
         return super().repository(job)
+
+    def latest_anchors(self, job: str) -> list[dict[str, Any]]:
+        """As `anchors`, of the state that the git remote has now; none where it can't be asked."""
+        with suppress(MirrorError):
+            if self.published is not None and self.published.bring(job, latest=True):
+                self.forget(job)
+            return self.anchors(job)
+        return []
 
     def forget(self, job: str) -> None:
         """Forget what is remembered of a job's files: another host has changed them meanwhile."""
