@@ -193,9 +193,11 @@ def unanswered(store: HomeStore, job: str, then: str, *, end: bool = False) -> C
         end_marked(f"{job}/")
     pid = store.owner_process(job)
     who = f"process {pid}, which works on {job}," if pid else f"the owner of {job}"
-    how = "is stopped" if store.owner_stopped(job) else f"has not answered for {WAIT_SECONDS:.0f} s"
+    stopped = store.owner_stopped(job)
+    how = "is stopped" if stopped else f"has not answered for {WAIT_SECONDS:.0f} s"
     agents = "; its agents are ended" if end else ""
-    again = f" (kill -CONT {pid}), or end it (kill -9 {pid}) and ask again" if pid else ""
+    wake = f" (kill -CONT {pid})" if stopped else ""
+    again = f"{wake}, or end it (kill -9 {pid}) and ask again" if pid else ""
     return CommandError(f"{who} {how}{agents}; {then}{again}", FAILED)
 
 
