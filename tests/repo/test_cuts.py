@@ -41,6 +41,7 @@ MAY_CUT = {
         "base/redaction.py: form[:PREFIX]",
         "base/redaction.py: form[-PREFIX:]",
         "base/redaction.py: re.sub('[^A-Za-z0-9_.-]', '_', name)[:NAME_LENGTH]",
+        "base/quoting.py: re.findall('[^\\\\W_]+', _skeleton(heading))[:_FIRST_WORDS]",
         "base/quoting.py: line[before.end() if before else 0:][:_HEAD]",
         "base/wording.py: word.casefold()[:_LONGEST]",
         "workflow/model/loops.py: question[:LONGEST]",
