@@ -96,7 +96,7 @@ BOARD: dict[str, tuple[str, int, Callable[..., Any]]] = {
     "a lost host's claim never given up": ("let_go", 6, lambda real, model, key: None),
     "a begun turn offered again": ("let_go", 6, begun_again),
     "a turn taken that another host has": ("claim", 1, taken_from_another),
-    "what a process says of a turn that it has lost": ("own", 30, lambda real, model, key, *who: model.orders.get(key)),
+    "what a process says of a turn that it has lost": ("own", 79, lambda real, model, key, *who: model.orders.get(key)),
     "an order put out by a former owner": ("put", 153, lambda real, *order: put_by_anyone(*order)),
     "a reply given to an earlier call": ("heard", 0, lambda real, *asked: all_replies(*asked)),
     "a call counted twice": ("tell", 6, lambda real, *told: numbered_anew(*told)),
@@ -144,10 +144,10 @@ def by_its_own_clock(real: Callable[..., Any], board: HostBoard, used: int, **na
 SIDES: dict[str, tuple[type, str, int, Callable[..., Any]]] = {
     "no wait for a cancelled turn": (PlacedTurns, "_settle", 16, lambda real, turns, orders: None),
     "a former owner's turns go on": (PlacedTurns, "reclaim", 6, lambda real, turns, job: None),
-    "a label that is forgotten": (PlacedTurns, "__init__", 16, label_forgotten),
-    "an end that counts though its push was lost": (TurnHost, "_give_back", 2, counts_without_files),
+    "a label that is forgotten": (PlacedTurns, "__init__", 20, label_forgotten),
+    "an end that counts though its push was lost": (TurnHost, "_give_back", 20, counts_without_files),
     "an agent that outlives its turn": (TurnHost, "_stop", 0, left_running),
-    "a lease by the host's own clock": (HostBoard, "alive", 2, by_its_own_clock),
+    "a lease by the host's own clock": (HostBoard, "alive", 1, by_its_own_clock),
 }
 
 
