@@ -45,7 +45,7 @@ from simulator.world import BEGINNING, Crash, Fuse, Schedule, SimClock, SimIds, 
 T = TypeVar("T")
 
 JOB = "sim"
-CRANKS = 4_000
+CRANKS = 10_000
 PATIENCE = 50_000.0  # virtual seconds
 ANSWERS = 150  # then the human withdraws: one who goes on sending a job back would keep a run from its end
 WEARY = CRANKS // 2  # then who pays withdraws it: each yes may buy a long round, and a playbook's yes never ends
