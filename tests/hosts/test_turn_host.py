@@ -3,7 +3,8 @@
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from concurrent.futures import Future
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -264,17 +265,24 @@ def last_told(scene: BoardScene) -> tuple[str, Ended, Shipped | None]:
     return event.how, ended, shipped
 
 
+@contextmanager
+def pushing(scene: BoardScene, folder: Path) -> Iterator[tuple[TurnHost, HeldMirror, Future[str]]]:
+    """A host whose agent has just ended, while its files are pushed."""
+    mirror, board = HeldMirror(folder), scene.host("one", "w1")
+    put_out(scene, folder)
+    turns = cast("WakingTurns", QuickTurns(lambda: None))
+    with closing(TurnHost(board, turns, cast("PlaceMirror", mirror), 2)) as host:
+        taken = host.take(KEY)
+        assert mirror.carrying.wait(60)
+        yield host, mirror, taken
+
+
 @pytest.mark.parametrize("takes", [True, False])
 def test_a_turn_that_has_ended_counts_though_its_host_ends_if_the_remote_takes_its_files_soon(
     scene: BoardScene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes: bool
 ) -> None:
     monkeypatch.setattr(turn_host, "LAST_PUSH_SECONDS", 60.0 if takes else 0.2)
-    mirror, board = HeldMirror(tmp_path), scene.host("one", "w1")
-    put_out(scene, tmp_path)
-    turns = cast("WakingTurns", QuickTurns(lambda: None))
-    with closing(TurnHost(board, turns, cast("PlaceMirror", mirror), 2)) as host:
-        taken = host.take(KEY)
-        assert mirror.carrying.wait(60)
+    with pushing(scene, tmp_path) as (host, mirror, taken):
         host.hand_back()
         if takes:
             mirror.may_go.set()
@@ -288,12 +296,7 @@ def test_a_turn_that_has_ended_counts_though_its_host_ends_if_the_remote_takes_i
 def test_what_a_turn_has_written_goes_back_though_it_is_cancelled_when_it_has_just_ended(
     scene: BoardScene, tmp_path: Path
 ) -> None:
-    mirror, board = HeldMirror(tmp_path), scene.host("one", "w1")
-    put_out(scene, tmp_path)
-    turns = cast("WakingTurns", QuickTurns(lambda: None))
-    with closing(TurnHost(board, turns, cast("PlaceMirror", mirror), 2)) as host:
-        taken = host.take(KEY)
-        assert mirror.carrying.wait(60)
+    with pushing(scene, tmp_path) as (host, mirror, taken):
         scene.board.cancel(KEY)
         host.look()
         mirror.may_go.set()

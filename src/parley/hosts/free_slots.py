@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from temporalio.worker import (
     CustomSlotSupplier,
@@ -27,11 +28,11 @@ FIRST_SECONDS = 0.2  # that the host's own queue is polled before the others are
 HELD_SECONDS = 1.0  # that a turn which prefers this host waits here for a slot
 
 
-class _Poll(SlotPermit):
+class _Poll(NamedTuple):
     """A poll that no turn has come of."""
 
-    def __init__(self, queue: str) -> None:
-        self.queue, self.since = queue, time.monotonic()
+    queue: str
+    since: float
 
 
 class FreeSlots(CustomSlotSupplier):
@@ -40,27 +41,26 @@ class FreeSlots(CustomSlotSupplier):
     def __init__(self, host: TurnHost, own: str) -> None:
         self._host, self._own = host, own
         self._lock = threading.Lock()
-        self._polls: set[SlotPermit] = set()
+        self._polls: dict[SlotPermit, _Poll] = {}
         self._held = 0
 
     async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
         """Wait until a queue may be polled."""
-        while (poll := self.try_reserve_slot(ctx)) is None:  # noqa: ASYNC110 - other threads free slots
+        while (permit := self.try_reserve_slot(ctx)) is None:  # noqa: ASYNC110 - other threads free slots
             await asyncio.sleep(ROOM_SECONDS)
-        return poll
+        return permit
 
     def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
         """Whether a queue may be polled now."""
-        poll = _Poll(ctx.task_queue)
+        permit, poll = SlotPermit(), _Poll(ctx.task_queue, time.monotonic())
         with self._lock:
-            if self._host.room <= self._held + sum(self._counts(one, poll) for one in self._polls):
+            if self._host.room <= self._held + sum(self._counts(one, poll) for one in self._polls.values()):
                 return None
-            self._polls.add(poll)
-        return poll
+            self._polls[permit] = poll
+        return permit
 
-    def _counts(self, one: SlotPermit, new: _Poll) -> bool:
+    def _counts(self, one: _Poll, new: _Poll) -> bool:
         """Whether a poll that goes on is for a slot that a new one is not for."""
-        assert isinstance(one, _Poll)  # noqa: S101 - no other is made
         return one.queue == new.queue or (one.queue == self._own and new.since - one.since < FIRST_SECONDS)
 
     def mark_slot_used(self, ctx: SlotMarkUsedContext) -> None:
@@ -71,9 +71,9 @@ class FreeSlots(CustomSlotSupplier):
         """A turn is over, or none has come."""
         self._end(ctx.permit)
 
-    def _end(self, poll: SlotPermit) -> None:
+    def _end(self, permit: SlotPermit) -> None:
         with self._lock:
-            self._polls.discard(poll)
+            self._polls.pop(permit, None)
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:

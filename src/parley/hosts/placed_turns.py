@@ -243,7 +243,7 @@ class PlacedTurns:
             self._report(f"{key.job}: what turn {key.turn} had written is not kept: {error}")
 
     def _take_in_time(self, order: Order, shipped: Shipped) -> None:
-        """Take files back, if the remote gives them soon: whoever cancels turns waits, and there may be many."""
+        """Take files back, if the remote gives them soon: the engine waits, and may cancel many turns."""
         begun = time.monotonic()
         seconds = HURRIED_SECONDS if begun < self._hurried else KEEP_SECONDS
         try:
@@ -268,7 +268,7 @@ class PlacedTurns:
         self._board.forget_all_but(unfinished)
 
     def close(self) -> None:
-        """End every turn. Where the database stays away, whoever takes the jobs over does that."""
+        """End every turn. Where the database stays away, the coordinator that takes the jobs over ends them."""
         self._link.end_soon()
         with self._lock:
             out = list(self._out)
